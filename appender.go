@@ -206,7 +206,7 @@ func (a *Appender) try(outcome string, events []Event) (appended Appended, err e
 // enqueue queues events and starts a goroutine to append them if none runs.
 func (a *Appender) enqueue(outcome string, events []Event) error {
 	opts := AppendOptions{Owner: a.opts.Owner, Producer: &ProducerID{ID: a.producer.ID}}
-	size, err := a.stream.log.check(opts, events, outcome != "")
+	size, err := a.stream.log.check(&opts, events, outcome != "")
 	if err != nil {
 		return a.stream.op("append to", err)
 	}

@@ -223,7 +223,8 @@ const (
 
 // WriteEncoded writes the wire form of the events to w, in few pieces. The
 // bytes are those of Encoded. Of events that were read from the store for this reader alone, only one piece
-// is in memory at a time. w must not keep what is written.
+// is in memory at a time, in the buffer of w if w has one: a method AvailableBuffer like that of bufio.Writer. w must
+// not keep what is written.
 func (r Run) WriteEncoded(w io.Writer, enc Encoder) error {
 	if r.Len() == 0 {
 		return nil
@@ -231,6 +232,9 @@ func (r Run) WriteEncoded(w io.Writer, enc Encoder) error {
 	if !r.block.cold {
 		_, err := w.Write(r.Encoded(enc))
 		return err
+	}
+	if buffered, ok := w.(bufferedWriter); ok {
+		return r.writeBuffered(buffered, enc)
 	}
 	piece := pieces.Get().(*[]byte)
 	defer func() {
@@ -241,6 +245,28 @@ func (r Run) WriteEncoded(w io.Writer, enc Encoder) error {
 	for i := r.lo; i < len(r.ends); {
 		*piece, i = r.encode((*piece)[:0], enc, i, pieceBytes)
 		if _, err := w.Write(*piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bufferedWriter is what WriteEncoded uses of a bufio.Writer.
+type bufferedWriter interface {
+	io.Writer
+	AvailableBuffer() []byte
+}
+
+// bufferSlack is the room that writeBuffered leaves for the event that it encodes last.
+const bufferSlack = 8 << 10
+
+// writeBuffered encodes the events into the buffer of w. Near its end events are written one by one.
+func (r Run) writeBuffered(w bufferedWriter, enc Encoder) error {
+	for i := r.lo; i < len(r.ends); {
+		var b []byte
+		free := w.AvailableBuffer()
+		b, i = r.encode(free, enc, i, max(1, cap(free)-bufferSlack))
+		if _, err := w.Write(b); err != nil {
 			return err
 		}
 	}

@@ -68,14 +68,14 @@ func (l *Log) firstEvents(opts *CreateOptions) (*call, error) {
 		}
 		last := len(rest) - 1
 		rest[last], c.end = endEvent(opts.Outcome, rest[last])
-		size, err := l.check(c.opts, rest[last:], true)
+		size, err := l.check(&c.opts, rest[last:], true)
 		if err != nil {
 			return nil, err
 		}
 		c.size, rest = size, rest[:last]
 	}
 	if len(rest) > 0 {
-		size, err := l.check(c.opts, rest, false)
+		size, err := l.check(&c.opts, rest, false)
 		if err != nil {
 			return nil, err
 		}

@@ -214,6 +214,3 @@ func (e *QuotaError) Error() string {
 
 // Unwrap returns ErrQuota.
 func (e *QuotaError) Unwrap() error { return ErrQuota }
-
-// refusal is a copy of e. An append that is not refused must cost no memory.
-func (e QuotaError) refusal() error { return &e }

@@ -202,27 +202,39 @@ func (lv *live) locate(at Position, keys *Keys) (uint64, error) {
 		return 0, lv.gone
 	}
 	lv.sign(keys)
-	c := at.cursor
+	c := &at.cursor
 	switch {
 	case at.tail:
 		return lv.info.Tail + 1, nil
 	case c.IsZero():
 		return lv.info.Earliest, nil
 	}
-	tags := lv.tags
-	if c.Epoch != lv.info.Epoch {
-		tags = keys.cursorTags(lv.key, c.Epoch)
+	if err := lv.verify(c, keys); err != nil {
+		return 0, err
 	}
-	fork, shared := lv.info.ForkOf(c.Epoch)
 	switch {
-	case !matches(tags, c.Tag):
-		return 0, ErrCursorForeign
-	case c.Epoch != lv.info.Epoch && (!shared || c.Seq > fork):
-		return 0, lv.windowError(EpochChanged, c)
 	case c.Seq > lv.info.Tail:
-		return 0, lv.windowError(CursorAhead, c)
+		return 0, lv.windowError(CursorAhead, *c)
 	case c.Seq+1 < lv.info.Earliest:
-		return 0, lv.windowError(CursorExpired, c)
+		return 0, lv.windowError(CursorExpired, *c)
 	}
 	return c.Seq + 1, nil
+}
+
+// verify checks that c is a cursor of this stream whose history is part of the current one. The caller holds mu and
+// has called sign.
+func (lv *live) verify(c *Cursor, keys *Keys) error {
+	if c.Epoch == lv.info.Epoch {
+		if !matches(lv.tags, c.Tag) {
+			return ErrCursorForeign
+		}
+		return nil
+	}
+	if !matches(keys.cursorTags(lv.key, c.Epoch), c.Tag) {
+		return ErrCursorForeign
+	}
+	if fork, shared := lv.info.ForkOf(c.Epoch); !shared || c.Seq > fork {
+		return lv.windowError(EpochChanged, *c)
+	}
+	return nil
 }

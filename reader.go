@@ -204,6 +204,9 @@ func (r *Reader) Poll(ctx context.Context) (Run, error) {
 		fmt.Errorf("%w: window and epoch move faster than they can be read", ErrUnavailable))
 }
 
+// Buffered reports whether events of the last page from the store are left. The next Poll then returns at once.
+func (r *Reader) Buffered() bool { return len(r.ahead) > 0 }
+
 // errMoved reports that a page cannot be used: the window has moved, or the stream is in another epoch.
 var errMoved = errors.New("the window or the epoch has moved on")
 

@@ -1,10 +1,12 @@
 package reprise_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -335,7 +337,7 @@ func TestEncodedFormIsTheSameForAllReaders(t *testing.T) {
 					marked = marks{"m"}.AppendEvent(marked, &e, suffix)
 				}
 				var written bytes.Buffer
-				check(t, run.WriteEncoded(&written, lines{}))
+				check(t, run.WriteEncoded(struct{ io.Writer }{&written}, lines{}))
 				pieces = append(pieces, piece{run.Encoded(lines{}), want}, piece{run.Encoded(marks{"m"}), marked},
 					piece{written.Bytes(), want})
 			}
@@ -349,5 +351,32 @@ func TestEncodedFormIsTheSameForAllReaders(t *testing.T) {
 	}
 	if len((reprise.Run{}).Encoded(lines{})) != 0 {
 		t.Error("an empty run has a wire form")
+	}
+}
+
+// TestHistoryIsEncodedIntoBufferOfWriter: the bytes are those of Encoded, whatever the sizes of the buffer and of the
+// events.
+func TestHistoryIsEncodedIntoBufferOfWriter(t *testing.T) {
+	log := openLog(t, memory(t), &reprise.Options{TailBytes: 1})
+	s := create(t, log, "s", reprise.Retention{})
+	for _, size := range []int{10, 100, 20_000, 3, 200_000, 50} {
+		for i := range 10 {
+			add(t, s, reprise.Event{Type: "message", Data: fmt.Appendf(nil, `"%0*d"`, size, i)})
+		}
+	}
+	for _, size := range []int{16, 1 << 10, 9 << 10, 128 << 10} {
+		r := openReader(t, s, reprise.Earliest())
+		var want, got bytes.Buffer
+		w := bufio.NewWriterSize(struct{ io.Writer }{&got}, size)
+		for r.Cursor().Seq < 60 {
+			run, err := r.Poll(t.Context())
+			check(t, err)
+			want.Write(run.Encoded(lines{}))
+			check(t, run.WriteEncoded(w, lines{}))
+		}
+		check(t, w.Flush())
+		if !bytes.Equal(got.Bytes(), want.Bytes()) {
+			t.Errorf("through a buffer of %d bytes came %d bytes, want the %d of Encoded", size, got.Len(), want.Len())
+		}
 	}
 }

@@ -124,30 +124,30 @@ func (x *sizeIndex) measured(first uint64, batches []Batch) (correction int64) {
 // if that is not enough, c is refused.
 func (m *lane) makeRoom(lv *live, c *call) error {
 	st := &lv.staged
-	own, others, by := m.over(lv, c)
-	if own <= 0 && others <= 0 {
+	own, others := m.over(lv, c)
+	if own <= 0 && others.bytes <= 0 {
 		return nil
 	}
-	if others > st.kept && c.end == nil { // a stream can always end, so that it can be swept
-		return by.refusal()
+	if others.bytes > st.kept && c.end == nil { // a stream can always end, so that it can be swept
+		return others.refusal()
 	}
-	last, ok := lv.sizes.oldest(max(own, others))
+	last, ok := lv.sizes.oldest(max(own, others.bytes))
 	if !ok {
-		c.need = max(own, others)
+		c.need = max(own, others.bytes)
 		return errUnmeasured
 	}
 	st.trim(lv, last+1)
 	return nil
 }
 
-// over returns by how much c would exceed the bounds of the stream, its account, its tenant and the process. by is the
-// bound that would be exceeded most.
-func (m *lane) over(lv *live, c *call) (own, others int64, by QuotaError) {
+// over returns by how much c would exceed the bounds of the stream, and the bounds that it shares with others: those of
+// its account, its tenant and the process.
+func (m *lane) over(lv *live, c *call) (own int64, others excess) {
 	kept := lv.staged.kept + int64(c.size)
 	if lv.key.Tenant != SystemTenant {
-		others, by = m.log.usage.over(lv.charged, kept-lv.info.Bytes)
+		others = m.log.usage.over(lv.charged, kept-lv.info.Bytes)
 	}
-	return kept - lv.retention.MaxBytes, others, by
+	return kept - lv.retention.MaxBytes, others
 }
 
 // trim moves the start of the window to earliest, if that is later.

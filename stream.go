@@ -164,7 +164,7 @@ func (s *Stream) Append(ctx context.Context, events ...Event) (Appended, error) 
 // AppendWith is Append with options. With a producer an append can be repeated
 // after any error, and its events are kept once.
 func (s *Stream) AppendWith(ctx context.Context, opts AppendOptions, events ...Event) (Appended, error) {
-	appended, err := s.append(ctx, opts, events, nil)
+	appended, err := s.append(ctx, &opts, events, nil)
 	return appended, s.op("append to", err)
 }
 
@@ -181,7 +181,7 @@ func (s *Stream) EndWith(ctx context.Context, opts AppendOptions, outcome string
 		return Appended{}, s.op("end", err)
 	}
 	event, end := endEvent(outcome, event)
-	appended, err := s.append(ctx, opts, []Event{event}, end)
+	appended, err := s.append(ctx, &opts, []Event{event}, end)
 	return appended, s.op("end", err)
 }
 
@@ -204,13 +204,13 @@ func checkOutcome(outcome string) error {
 
 var calls = sync.Pool{New: func() any { return new(call) }}
 
-func (s *Stream) append(ctx context.Context, opts AppendOptions, events []Event, end *End) (Appended, error) {
+func (s *Stream) append(ctx context.Context, opts *AppendOptions, events []Event, end *End) (Appended, error) {
 	size, err := s.log.check(opts, events, end != nil)
 	if err != nil {
 		return Appended{}, err
 	}
 	c := calls.Get().(*call)
-	c.opts, c.end, c.size = opts, end, size
+	c.opts, c.end, c.size = *opts, end, size
 	c.events = append(c.events, events...) // a copy, so that the caller's slice can stay on the stack
 	err = s.use(ctx, func(lv *live) error {
 		c.live, c.asked = lv, false
@@ -238,7 +238,7 @@ func (c *call) release() {
 }
 
 // check validates an append and returns the maximum number of bytes that it takes.
-func (l *Log) check(opts AppendOptions, events []Event, end bool) (size int, err error) {
+func (l *Log) check(opts *AppendOptions, events []Event, end bool) (size int, err error) {
 	if len(events) == 0 {
 		return 0, fmt.Errorf("%w: no events", ErrInvalid)
 	}

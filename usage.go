@@ -31,23 +31,18 @@ type tally struct {
 	streams, events, bytes atomic.Int64
 
 	key    accountKey
-	tenant *tally // of an account; nil for a tenant
+	tenant *tally // of an account; nil for a tenant. Both are charged.
 }
 
 // amount is a change of a tally, or its value at one time. Its bytes include the overhead of streams.
 type amount struct{ streams, events, bytes int64 }
 
 func (t *tally) add(a amount) {
-	t.streams.Add(a.streams)
+	if a.streams != 0 { // an append adds none
+		t.streams.Add(a.streams)
+	}
 	t.events.Add(a.events)
 	t.bytes.Add(a.bytes)
-}
-
-// all returns t and, for an account, the tally of its tenant.
-func (t *tally) all(yield func(*tally) bool) {
-	if yield(t) && t.tenant != nil {
-		yield(t.tenant)
-	}
 }
 
 func (t *tally) amount() amount { return amount{t.streams.Load(), t.events.Load(), t.bytes.Load()} }
@@ -109,26 +104,41 @@ func (u *usage) find(t Tenant, account string) *tally {
 }
 
 func (u *usage) add(whose *tally, a amount) {
-	for t := range whose.all {
+	for t := whose; t != nil; t = t.tenant {
 		t.add(a)
 	}
 	u.total.Add(a.bytes)
 }
 
-// over returns by how much more bytes would exceed the bounds, and the bound that they would exceed most.
-func (u *usage) over(whose *tally, more int64) (over int64, by QuotaError) {
-	over = u.total.Load() + more - u.maxTotal
-	by = QuotaError{Quota: quotaBytes, Of: ofServer, Limit: u.maxTotal}
-	for t := range whose.all {
+// excess is the number of bytes by which a bound would be exceeded; it is not positive if there is room.
+type excess struct {
+	bytes, bound int64
+	of           *tally // nil for the process
+}
+
+// over returns by how much more bytes would exceed the bound that they would exceed most.
+func (u *usage) over(whose *tally, more int64) excess {
+	most := excess{bytes: u.total.Load() + more - u.maxTotal, bound: u.maxTotal}
+	for t := whose; t != nil; t = t.tenant {
 		bound := u.bound(t).Bytes
 		if bound == 0 {
 			continue
 		}
-		if bound = max(0, bound); t.bytes.Load()+more-bound > over {
-			over, by = t.bytes.Load()+more-bound, QuotaError{Quota: quotaBytes, Of: t.of(), Limit: bound}
+		bound = max(0, bound)
+		if bytes := t.bytes.Load() + more - bound; bytes > most.bytes {
+			most = excess{bytes, bound, t}
 		}
 	}
-	return over, by
+	return most
+}
+
+// refusal returns the error of an append or a stream for which there is no room.
+func (e excess) refusal() error {
+	of := ofServer
+	if e.of != nil {
+		of = e.of.of()
+	}
+	return &QuotaError{Quota: quotaBytes, Of: of, Limit: e.bound}
 }
 
 // The names in a QuotaError.
@@ -191,13 +201,13 @@ func (u *usage) refuses(info *StreamInfo) error {
 		return nil
 	}
 	whose := u.of(info)
-	for t := range whose.all {
+	for t := whose; t != nil; t = t.tenant {
 		if bound := u.bound(t).Streams; bound != 0 && t.streams.Load() >= bound {
 			return &QuotaError{Quota: quotaStreams, Of: t.of(), Limit: max(0, bound)}
 		}
 	}
-	if over, by := u.over(whose, info.Overhead()); over > 0 {
-		return by.refusal()
+	if over := u.over(whose, info.Overhead()); over.bytes > 0 {
+		return over.refusal()
 	}
 	return nil
 }

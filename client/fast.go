@@ -3,6 +3,8 @@ package client
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
+	"math/bits"
 	"time"
 	"unicode/utf8"
 )
@@ -92,14 +94,13 @@ func unescape(s []byte) ([]byte, bool) {
 	}
 	dst := make([]byte, 0, len(s))
 	for i := 0; i < len(s); {
-		c := s[i]
-		if c < ' ' || c == '"' {
-			return nil, false
+		n := plainPrefix(s[i:])
+		dst = append(dst, s[i:i+n]...)
+		if i += n; i == len(s) {
+			break
 		}
-		if c != '\\' {
-			dst = append(dst, c)
-			i++
-			continue
+		if s[i] != '\\' {
+			return nil, false
 		}
 		if i+1 == len(s) {
 			return nil, false
@@ -121,6 +122,28 @@ func unescape(s []byte) ([]byte, bool) {
 		i += 2
 	}
 	return dst, true
+}
+
+// plainPrefix returns the length of the beginning of s that stands for itself in a JSON string: it ends before the first
+// quote, backslash or control character. It looks at eight bytes at a time.
+func plainPrefix(s []byte) int {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	n := 0
+	for ; n+8 <= len(s); n += 8 {
+		x := binary.LittleEndian.Uint64(s[n:])
+		quote, backslash := x^ones*'"', x^ones*'\\'
+		// The lowest bit that is set belongs to the first such byte; higher ones may be wrong.
+		found := ((x - ones*' ') & ^x) | ((quote - ones) & ^quote) | ((backslash - ones) & ^backslash)
+		if found &= highs; found != 0 {
+			return n + bits.TrailingZeros64(found)/8
+		}
+	}
+	for ; n < len(s); n++ {
+		if c := s[n]; c < ' ' || c == '"' || c == '\\' {
+			break
+		}
+	}
+	return n
 }
 
 // unescaped maps the byte after a backslash to the byte that the escape stands for, or to 0 if there is no such escape.

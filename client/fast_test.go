@@ -46,11 +46,26 @@ func FuzzDecodeFast(f *testing.F) {
 func TestDecodeFastReadsWhatTheServerWrites(t *testing.T) {
 	for _, data := range []string{
 		"", "plain\n", "\"\\\r\t\x00\x1f é \u2028", "\xff\x00", strings.Repeat("long\n", 10_000),
+		strings.Repeat("twelve bytes\" \\ \n", 100), "12345678", "1234567\n", "12345678\n", strings.Repeat("ü", 9) + "\"",
 	} {
 		e := reprise.Event{Seq: 123456, Data: []byte(data)}
 		_, _, got, ok := decodeFast(e.AppendJSON(nil))
 		if !ok || string(got) != data {
 			t.Errorf("%.20q: %.20q, %t", data, got, ok)
 		}
+	}
+}
+
+func BenchmarkUnescape(b *testing.B) {
+	for name, line := range map[string]string{"short": "a line\n", "line": strings.Repeat("x", 63) + "\n"} {
+		b.Run(name, func(b *testing.B) {
+			object := (&reprise.Event{Seq: 1, Data: []byte(strings.Repeat(line, 32<<10/len(line)))}).AppendJSON(nil)
+			b.SetBytes(int64(len(object)))
+			for b.Loop() {
+				if _, _, _, ok := decodeFast(object); !ok {
+					b.Fatal("it was not read")
+				}
+			}
+		})
 	}
 }

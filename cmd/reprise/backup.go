@@ -97,8 +97,8 @@ func (c *counted) Read(p []byte) (int, error) {
 
 // restoreCmd creates a store from a backup.
 type restoreCmd struct {
-	File string `arg:"" type:"existingfile" help:"The backup."`
-	To   string `arg:"" optional:"" help:"The store to restore into, which must be empty. Default: the file in the data directory."`
+	File string   `arg:"" type:"existingfile" help:"The backup."`
+	To   storeURL `arg:"" optional:"" help:"The store to restore into, which must be empty, or @FILE for a file with its URL. Default: the file in the data directory."`
 
 	quietly `embed:""`
 
@@ -120,7 +120,7 @@ func (c *restoreCmd) Run(ctx context.Context, asked *stops) error {
 	ctx, release := asked.context(ctx)
 	defer release()
 	place := storePlace{Data: c.Data}
-	_, base := storeurl.Split(c.To)
+	_, base := storeurl.Split(c.To.url)
 	if base == "" {
 		base = "sqlite:"
 	}

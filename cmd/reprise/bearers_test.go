@@ -55,7 +55,7 @@ func TestLimitsOfTokensApplyToWhatIsKept(t *testing.T) {
 	if got := create(bob, "of-bob"); got != 201 {
 		t.Errorf("a stream of bob: %d", got)
 	}
-	c := mcpCaller{t, "http://" + d.addr + "/mcp"}
+	c := mcpCaller{T: t, url: "http://" + d.addr + "/mcp"}
 	session := c.send(alice, "", beginSession).session
 	c.want("a second session", c.send(alice, "", beginSession), 429, "", `"quota":"sessions","quota_of":"principal"`)
 	c.want("a call", c.send(alice, session, legacyCall), 200, "", `"quota":"calls","quota_of":"principal"`)

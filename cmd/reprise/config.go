@@ -65,6 +65,8 @@ func settingText(command *kong.Context, flag *kong.Flag) string {
 		text = strings.Join(value, ",")
 	case string:
 		text = storeurl.Redact(value)
+	case storeURL:
+		text = value.String()
 	case bool:
 		return fmt.Sprint(value)
 	default:
@@ -81,6 +83,15 @@ func settingText(command *kong.Context, flag *kong.Flag) string {
 // sourceOf returns the source of a flag's value: "flag", the name of the environment variable, the configuration file,
 // or "default".
 func sourceOf(command *kong.Context, flag *kong.Flag) string {
+	source := givenBy(command, flag)
+	if store, ok := command.FlagValue(flag).(storeURL); ok && store.file != "" {
+		return store.file + ", named by " + source
+	}
+	return source
+}
+
+// givenBy is sourceOf for the value as it was given, which may name a file.
+func givenBy(command *kong.Context, flag *kong.Flag) string {
 	for _, path := range command.Path {
 		switch {
 		case path.Flag != flag:

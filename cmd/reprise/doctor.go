@@ -15,10 +15,10 @@ import (
 type doctorCmd struct {
 	storeKeys `embed:""`
 
-	Listen string `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address that the server would listen on. Default: ${default}."`
-	Data   string `default:"${state}" placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
-	Store  string `default:"sqlite:" placeholder:"URL" help:"Store of the server. Default: ${default}"`
-	JSON   bool   `name:"json" help:"Print each finding as a line of JSON."`
+	Listen string   `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address that the server would listen on. Default: ${default}."`
+	Data   string   `default:"${state}" placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
+	Store  storeURL `default:"sqlite:" placeholder:"URL" help:"Store of the server; @FILE reads the URL from a file. Default: ${default}"`
+	JSON   bool     `name:"json" help:"Print each finding as a line of JSON."`
 }
 
 // Help is shown below the usage.
@@ -72,12 +72,12 @@ func (c *doctorCmd) openStore(ctx context.Context) error {
 }
 
 func (c *doctorCmd) tryStore(ctx context.Context, dir *dataDir) error {
-	if file, ok := localPath(c.Store, dir); ok {
+	if file, ok := localPath(c.Store.url, dir); ok {
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 	}
-	store, err := openStore(ctx, c.Store, dir, &storeurl.Options{Keys: c.file(c.Data)})
+	store, err := openStore(ctx, c.Store.url, dir, &storeurl.Options{Keys: c.file(c.Data)})
 	if err != nil {
 		return err
 	}

@@ -203,7 +203,7 @@ func (s *server) awaitStore(ctx context.Context, url string, open func() error, 
 // isRemote reports whether the store that a URL names is a server.
 func isRemote(url string) bool {
 	_, base := storeurl.Split(url)
-	return storeurl.Redact(base) != base
+	return strings.Contains(base, "://")
 }
 
 // closeEngine closes the parts behind the front, from the outside in.

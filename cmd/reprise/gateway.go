@@ -40,7 +40,7 @@ type gatewayCmd struct {
 
 	Listen      string        `default:"127.0.0.1:7071" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
 	Data        string        `default:"${gatewayState}" placeholder:"DIR" help:"Data directory: store, token and keys. Default: reprise/gateway in $$XDG_STATE_HOME or ~/.local/state."`
-	Store       string        `default:"sqlite:" placeholder:"URL" help:"Where sessions and streams are kept, as with serve. Default: ${default}"`
+	Store       storeURL      `default:"sqlite:" placeholder:"URL" help:"Where sessions and streams are kept, as with serve; @FILE reads the URL from a file. Default: ${default}"`
 	Secrets     string        `placeholder:"DIR" help:"Directory of the token and of the keys. The replicas of a store need the same. Default: the data directory."`
 	Replica     string        `placeholder:"NAME" help:"Prefix of this server's name among the replicas of its store. Default: the name of the machine."`
 	Auth        string        `enum:"token,none" default:"token" placeholder:"KIND" help:"Who may use the gateway: token (anyone with the token, or an API key with a scope), or none (everybody; only on loopback). Default: ${default}."`
@@ -152,5 +152,5 @@ func (s *gatewayServer) hello(c *gatewayCmd) {
 	} else {
 		fmt.Fprintln(stdout, "token in", c.base().secrets()+"/"+tokenFile)
 	}
-	fmt.Fprintln(stdout, "sessions and streams in", storeText(c.Store, s.dir))
+	fmt.Fprintln(stdout, "sessions and streams in", storeText(c.Store.url, s.dir))
 }

@@ -12,10 +12,9 @@ import (
 	"time"
 )
 
-// TestUsersOfTheGateway: an upstream is called with the claims of the token that a request has shown, and not at all
-// for who has none.
-func TestUsersOfTheGateway(t *testing.T) {
-	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// serveUserNames is an upstream with sessions whose tools answer with the header X-User.
+func serveUserNames() *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Mcp-Session-Id", "s")
@@ -33,6 +32,12 @@ func TestUsersOfTheGateway(t *testing.T) {
 		}
 		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, id, result)
 	}))
+}
+
+// TestUsersOfTheGateway: an upstream is called with the claims of the token that a request has shown, and not at all
+// for who has none.
+func TestUsersOfTheGateway(t *testing.T) {
+	upstream := serveUserNames()
 	defer upstream.Close()
 	i, dir := newIssuer(t), t.TempDir()
 	program, err := os.Executable()
@@ -52,7 +57,7 @@ func TestUsersOfTheGateway(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = d.kill() })
-		return mcpCaller{t, "http://" + d.addr + "/mcp"}
+		return mcpCaller{T: t, url: "http://" + d.addr + "/mcp"}
 	}
 	c := start("known", "{{tenant}}/{{claims.sub}}")
 	for _, who := range []string{"alice", "bob"} {

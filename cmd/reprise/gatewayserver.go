@@ -89,7 +89,7 @@ func (c *gatewayCmd) open(ctx context.Context, routes []gateway.Route,
 	if s.issuers, err = c.issuerFlags.open(s.front.url(), c.Listen, c.Auth, tokens); err != nil {
 		return s, err
 	}
-	return s, s.awaitStore(ctx, c.Store, func() error { return c.openEngine(ctx, s, routes, keys, verifier, mark) },
+	return s, s.awaitStore(ctx, c.Store.url, func() error { return c.openEngine(ctx, s, routes, keys, verifier, mark) },
 		s.closeEngine)
 }
 
@@ -100,7 +100,7 @@ func (c *gatewayCmd) openEngine(
 ) (err error) {
 	base := c.base()
 	opts := &storeurl.Options{Keys: c.file(base.secrets()), MakeKeys: true, Logger: s.logger}
-	if s.store, err = openStore(ctx, c.Store, s.dir, opts); err != nil {
+	if s.store, err = openStore(ctx, c.Store.url, s.dir, opts); err != nil {
 		return err
 	}
 	apiMetrics := api.NewMetrics()
@@ -122,7 +122,11 @@ func (c *gatewayCmd) openEngine(
 	if err = s.openAudit(ctx, base, keys); err != nil {
 		return err
 	}
-	gate := identity.NewGate(keys, s.knowIssuers(verifier), nil)
+	var access identity.Options
+	if s.keys != nil {
+		access.Certificates = s.keys
+	}
+	gate := identity.NewGate(keys, s.knowIssuers(verifier), &access)
 	s.quotas.gate.Store(gate)
 	if err = c.openEndpoints(s, routes, gate, apiMetrics.Registry(), mark); err != nil {
 		return err

@@ -123,7 +123,10 @@ func (s *server) secretPaths(c *serveCmd) []string {
 	if key, err := filepath.Abs(c.TLSKey); err == nil && c.TLSKey != "" {
 		paths = append(paths, key)
 	}
-	if file, ok := localPath(c.Store, s.dir); ok {
+	if c.Store.file != "" {
+		paths = append(paths, c.Store.file)
+	}
+	if file, ok := localPath(c.Store.url, s.dir); ok {
 		for _, suffix := range []string{"", "-wal", "-shm"} {
 			paths = append(paths, file+suffix)
 		}

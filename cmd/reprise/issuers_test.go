@@ -79,6 +79,7 @@ func (i *issuer) token(who, scope, audience string, good time.Duration) string {
 type mcpCaller struct {
 	*testing.T
 	url string
+	via http.RoundTripper // nil for that of all
 }
 
 // reply is what a request was answered with.
@@ -111,7 +112,11 @@ func (c mcpCaller) open(token, session, body string) *http.Response {
 		req.Header.Set("Mcp-Method", "tools/call")
 		req.Header.Set("Mcp-Name", "execute_code")
 	}
-	res, err := http.DefaultTransport.RoundTrip(req)
+	via := c.via
+	if via == nil {
+		via = http.DefaultTransport
+	}
+	res, err := via.RoundTrip(req)
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -164,7 +169,7 @@ func TestTokensOfIssuersOverMCP(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = d.kill() }()
-	c := mcpCaller{t, "http://" + d.addr + "/mcp"}
+	c := mcpCaller{T: t, url: "http://" + d.addr + "/mcp"}
 	weak, strong := i.token("alice", "read", mcpURL, time.Hour), i.token("alice", "read run", mcpURL, time.Hour)
 	metadata := `resource_metadata="` + public + oidc.MetadataPath + `/mcp"`
 	c.want("no token", c.send("", "", modernCall), 401, "Bearer "+metadata+`, scope="read run"`, "unauthenticated")
@@ -224,7 +229,7 @@ func TestTokensOfIssuersAtTheGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = d.kill() }()
-	c := mcpCaller{t, "http://" + d.addr + "/tools"}
+	c := mcpCaller{T: t, url: "http://" + d.addr + "/tools"}
 	metadata := `resource_metadata="` + public + oidc.MetadataPath + `/tools", scope="run"`
 	c.want("no token", c.send("", "", pingServer), 401, "Bearer "+metadata, "unauthenticated")
 	for audience, status := range map[string]int{
@@ -238,7 +243,7 @@ func TestTokensOfIssuersAtTheGateway(t *testing.T) {
 	c.want("too few scopes", c.send(i.token("alice", "publish", "all", time.Hour), "", pingServer), 403,
 		`error="insufficient_scope"`, "forbidden")
 	for path, resource := range map[string]string{"/tools": public + "/tools", "": public, "/else": ""} {
-		at := mcpCaller{t, "http://" + d.addr + oidc.MetadataPath + path}
+		at := mcpCaller{T: t, url: "http://" + d.addr + oidc.MetadataPath + path}
 		got := at.send("", "", "")
 		at.want("metadata "+path, got, map[bool]int{true: 200, false: 404}[resource != ""], "",
 			cmp.Or(resource, "nothing of this name"))

@@ -34,9 +34,9 @@ type keyPlace struct {
 	storeKeys `embed:""`
 	Server    connect `embed:""`
 
-	Data  string `placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
-	Store string `placeholder:"URL" help:"Store of the server. Default: sqlite:"`
-	JSON  bool   `name:"json" help:"Print lines of JSON."`
+	Data  string   `placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
+	Store storeURL `placeholder:"URL" help:"Store of the server; @FILE reads the URL from a file. Default: sqlite:"`
+	JSON  bool     `name:"json" help:"Print lines of JSON."`
 }
 
 // use calls do with the keys of the server that uses the place, or with those that lie there if none does.
@@ -44,7 +44,7 @@ func (p *keyPlace) use(ctx context.Context, asked *stops, do func(context.Contex
 	place := &storePlace{storeKeys: p.storeKeys, Server: p.Server, Data: p.Data, Store: p.Store}
 	ask := func(ctx context.Context, server *client.Client) error { return do(ctx, remoteKeys{server}) }
 	return place.askOr(ctx, asked, ask, func() error {
-		if isRemote(p.Store) {
+		if isRemote(p.Store.url) {
 			return place.useLog(ctx, asked, func(ctx context.Context, _ reprise.Store, log *reprise.Log) error {
 				return useAPIKeys(ctx, log, place.dataDir(), do)
 			})

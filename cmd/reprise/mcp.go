@@ -34,9 +34,9 @@ type mcpCmd struct {
 	URL       string `placeholder:"URL" help:"Run the commands on the server at URL, for example http://127.0.0.1:7070. Default: run them in this process, or in the process that has the data directory open."`
 	TokenFile string `placeholder:"FILE" help:"File with the token of that server. Default: REPRISE_TOKEN, or the token file in the data directory."`
 
-	Data    string `default:"${state}" placeholder:"DIR" help:"Data directory: store and keys. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
-	Store   string `default:"sqlite:" placeholder:"URL" help:"Where events are kept, as for serve. Default: ${default}"`
-	Secrets string `placeholder:"DIR" help:"Directory of the keys that sign cursors. Default: the data directory."`
+	Data    string   `default:"${state}" placeholder:"DIR" help:"Data directory: store and keys. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
+	Store   storeURL `default:"sqlite:" placeholder:"URL" help:"Where events are kept, as for serve; @FILE reads the URL from a file. Default: ${default}"`
+	Secrets string   `placeholder:"DIR" help:"Directory of the keys that sign cursors. Default: the data directory."`
 
 	MaxRunning int           `placeholder:"N" help:"Maximum number of running executions; others wait. Default: 64."`
 	MaxTimeout time.Duration `placeholder:"DURATION" help:"Timeout of executions that ask for none or a longer one. Default: none."`
@@ -218,7 +218,7 @@ func (c *mcpCmd) open(ctx context.Context, dir *dataDir, logger *slog.Logger) (s
 	if err != nil {
 		return s, err
 	}
-	if s.store, err = openStore(ctx, c.Store, s.dir,
+	if s.store, err = openStore(ctx, c.Store.url, s.dir,
 		&storeurl.Options{Keys: serve.file(serve.secrets()), MakeKeys: true, Logger: logger}); err != nil {
 		return s, err
 	}

@@ -201,3 +201,76 @@ func TestClientCertificates(t *testing.T) {
 		t.Errorf("after the revocation: %d", status)
 	}
 }
+
+// TestClientCertificatesAtTheGateway: a certificate stands for its API key at the gateway too: its session is the
+// key's, the upstream gets the key's name, and the revocation ends what is open.
+func TestClientCertificatesAtTheGateway(t *testing.T) {
+	upstream := serveUserNames()
+	defer upstream.Close()
+	dir := t.TempDir()
+	cert, key, ca := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")
+	writeCertificate(t, "server", cert, key)
+	clients, strangers := newAuthority(t, ca), newAuthority(t, filepath.Join(dir, "other.pem"))
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := startProgram(&daemonSpec{
+		path: program, dir: dir, log: filepath.Join(dir, "log"), env: append(os.Environ(), "HOME="+dir),
+		args: []string{
+			"reprise", "gateway", "--listen", "127.0.0.1:0", "--data", dir + "/data", "--store", "memory:",
+			"--tls-cert", cert, "--tls-key", key, "--tls-client-ca", ca, "--header", "X-User={{tenant}}/{{name}}",
+			upstream.URL,
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.kill() }()
+	text, err := os.ReadFile(dir + "/data/token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, token := clientWith(t, d.addr, cert, nil), strings.TrimSpace(string(text))
+	var ids [2]string
+	for i, body := range []string{
+		`{"name":"agent","scopes":["run"],"tenant":"acme"}`, `{"name":"publisher","scopes":["publish"]}`,
+	} {
+		_, made := admin.answer("POST", "/v1/keys", token, body)
+		var added struct{ ID string }
+		if err := json.Unmarshal(made, &added); err != nil || added.ID == "" {
+			t.Fatalf("%s, %v", made, err)
+		}
+		ids[i] = added.ID
+	}
+	soon := time.Now().Add(time.Hour)
+	shows := func(shown *tls.Certificate) mcpCaller {
+		via := clientWith(t, d.addr, cert, shown).client.Transport
+		return mcpCaller{T: t, url: "https://" + d.addr + "/mcp", via: via}
+	}
+	agent := shows(clients.issue(t, ids[0], "", soon))
+	session := agent.send("", "", beginSession).session
+	agent.want("a call", agent.send("", session, legacyCall), 200, "", "acme/agent."+ids[0])
+	none := shows(nil)
+	none.want("no certificate", none.send("", "", beginSession), 401, "Bearer", "")
+	other := shows(clients.issue(t, ids[1], "", soon))
+	other.want("a key without a scope for tools", other.send("", "", beginSession), 403, "", "scopes")
+	other.want("a session of another", other.send(token, session, pingServer), 404, "", "")
+	unknown := shows(clients.issue(t, "nobody", "", soon))
+	unknown.want("a certificate that names no key", unknown.send("", "", beginSession), 401, "Bearer", "")
+	stranger := clientWith(t, d.addr, cert, strangers.issue(t, ids[0], "", soon))
+	if status, text := stranger.answer("POST", "/mcp", "", beginSession); status != 0 {
+		t.Errorf("another authority: %d: %s", status, text)
+	}
+
+	listening := agent.open("", session, "")
+	if listening.StatusCode != http.StatusOK {
+		t.Fatalf("the stream of the session: %d", listening.StatusCode)
+	}
+	defer listening.Body.Close()
+	if status, _ := admin.answer("DELETE", "/v1/keys/"+ids[0], token, ""); status != http.StatusNoContent {
+		t.Errorf("the revocation: %d", status)
+	}
+	_, _ = io.ReadAll(listening.Body) // it would go on without end
+	agent.want("after the revocation", agent.send("", session, legacyCall), 401, "Bearer", "")
+}

@@ -179,7 +179,7 @@ func makeSecrets(dir string) error {
 // checkShared refuses to generate secrets for one replica if a directory of shared ones is named: all other replicas
 // would refuse its clients.
 func (c *serveCmd) checkShared() error {
-	if c.Secrets == "" || !isRemote(c.Store) {
+	if c.Secrets == "" || !isRemote(c.Store.url) {
 		return nil
 	}
 	for _, name := range []string{keysFile, tokenFile} {

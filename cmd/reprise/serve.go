@@ -16,7 +16,6 @@ type serveCmd struct {
 	connectionFlags `embed:""`
 	tlsFlags        `embed:""`
 	proxyFlags      `embed:""`
-	clientCAFlags   `embed:""`
 	isolationFlags  `embed:""`
 	filesFlags      `embed:""`
 	dutyFlags       `embed:""`
@@ -25,10 +24,10 @@ type serveCmd struct {
 	telemetryFlags  `embed:""`
 	takeOverFlag    `embed:""`
 
-	Config string `placeholder:"FILE" help:"YAML file with settings: flags without their dashes, such as max-running: 8. Flags and the environment override it. Default: none."`
-	Listen string `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
-	Data   string `default:"${state}" placeholder:"DIR" help:"Data directory: store, token and keys. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
-	Store  string `default:"sqlite:" placeholder:"URL" help:"Where events are kept: sqlite: (a file in the data directory), sqlite:PATH, log: (a directory in it; experimental), log:DIR, memory:, or a server that replicas share: redis://, rediss://, postgres:// or nats://; with compress+, encrypt+, retry+, cache+ or prefix(NAME)+ in front. Default: ${default}"`
+	Config string   `placeholder:"FILE" help:"YAML file with settings: flags without their dashes, such as max-running: 8. Flags and the environment override it. Default: none."`
+	Listen string   `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
+	Data   string   `default:"${state}" placeholder:"DIR" help:"Data directory: store, token and keys. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
+	Store  storeURL `default:"sqlite:" placeholder:"URL" help:"Where events are kept: sqlite: (a file in the data directory), sqlite:PATH, log: (a directory in it; experimental), log:DIR, memory:, or a server that replicas share: redis://, rediss://, postgres:// or nats://; with compress+, encrypt+, retry+, cache+ or prefix(NAME)+ in front. @FILE reads the URL from a file that only its owner may read. Default: ${default}"`
 
 	Archive string `placeholder:"URL" help:"Where streams are archived before they are swept: file:DIR or s3://BUCKET/PREFIX, from which they can still be read, or kafka://HOST:PORT/TOPIC. Default: nowhere."`
 

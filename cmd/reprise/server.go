@@ -93,10 +93,7 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 	if err != nil {
 		return s, err
 	}
-	if err := c.clientCAFlags.apply(encrypt); err != nil {
-		return s, err
-	}
-	opts, err := c.proxyFlags.apply(c.options(logger))
+	opts, err := c.apply(c.options(logger))
 	if err != nil {
 		return s, err
 	}
@@ -113,14 +110,15 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 		return s, err
 	}
 	s.front.console = console.New()
-	return s, s.awaitStore(ctx, c.Store, func() error { return s.openEngine(ctx, c, keys, verifier) }, s.closeEngine)
+	open := func() error { return s.openEngine(ctx, c, keys, verifier) }
+	return s, s.awaitStore(ctx, c.Store.url, open, s.closeEngine)
 }
 
 // openEngine opens the store and all that needs it.
 func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys,
 	verifier identity.Verifier,
 ) (err error) {
-	if s.store, err = openStore(ctx, c.Store, s.dir, &storeurl.Options{
+	if s.store, err = openStore(ctx, c.Store.url, s.dir, &storeurl.Options{
 		Keys: c.file(c.secrets()), MakeKeys: true, Inner: c.archived(ctx, s.logger), Logger: s.logger,
 	}); err != nil {
 		return err
@@ -282,7 +280,7 @@ func (s *server) openHost(ctx context.Context, c *serveCmd, keys *reprise.Keys, 
 
 func (s *server) hostOptions(c *serveCmd, keys *reprise.Keys, metrics *api.Metrics) *execution.Options {
 	runs := filepath.Join(s.dir.path, runsDir)
-	if strings.HasSuffix(c.Store, "memory:") {
+	if strings.HasSuffix(c.Store.url, "memory:") {
 		runs = "" // nobody could read the output of a command that outlives this server
 	}
 	return &execution.Options{
@@ -364,7 +362,7 @@ func (s *server) hello(c *serveCmd) {
 	default:
 		fmt.Fprintln(stdout, "token in", token)
 	}
-	fmt.Fprintln(stdout, "events in", storeText(c.Store, s.dir))
+	fmt.Fprintln(stdout, "events in", storeText(c.Store.url, s.dir))
 	if s.member != nil {
 		fmt.Fprintln(stdout, "one of the replicas of that store, by the name of", s.member.Name())
 	}

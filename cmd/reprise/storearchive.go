@@ -21,8 +21,8 @@ type storeArchiveCmd struct {
 	storeKeys `embed:""`
 	quietly   `embed:""`
 
-	From string `arg:"" help:"The store, for example sqlite: for that of --data."`
-	Dest string `arg:"" help:"The archive: file:DIR, s3://BUCKET/PREFIX?endpoint=URL&region=REGION, or kafka://HOST:PORT,HOST:PORT/TOPIC?tls=true."`
+	From storeURL `arg:"" help:"The store, for example sqlite: for that of --data, or @FILE for a file with its URL."`
+	Dest string   `arg:"" help:"The archive: file:DIR, s3://BUCKET/PREFIX?endpoint=URL&region=REGION, or kafka://HOST:PORT,HOST:PORT/TOPIC?tls=true."`
 
 	Data      string         `default:"${state}" placeholder:"DIR" help:"Data directory that sqlite: without a path means. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
 	OlderThan time.Duration  `placeholder:"DURATION" help:"Archive streams that ended at least this long ago. Default: all ended streams."`
@@ -127,11 +127,11 @@ func openArchiveStore(ctx context.Context, url string) (reprise.Store, error) {
 func (c *storeArchiveCmd) Run(ctx context.Context, asked *stops) error {
 	ctx, release := asked.context(ctx)
 	defer release()
-	if isArchive(c.From) {
-		return usage("%s is an archive already", storeurl.Redact(c.From))
+	if isArchive(c.From.url) {
+		return usage("%s is an archive already", c.From)
 	}
 	// As the URL says: encrypted data may be archived as it is stored.
-	from, err := openPlaceWith(ctx, c.From, c.Data, &storeurl.Options{Keys: c.file(c.Data), Unchecked: true}, true)
+	from, err := openPlaceWith(ctx, c.From.url, c.Data, &storeurl.Options{Keys: c.file(c.Data), Unchecked: true}, true)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func (p *storePlace) askOr(ctx context.Context, asked *stops, ask func(context.C
 		defer release()
 		return ask(ctx, server)
 	}
-	if p.Place == "" && p.Data == "" && p.Store == "" {
+	if p.Place.url == "" && p.Data == "" && p.Store.url == "" {
 		server, err := p.Server.client()
 		if err != nil {
 			return err

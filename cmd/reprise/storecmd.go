@@ -33,10 +33,10 @@ type storePlace struct {
 	storeKeys `embed:""`
 	Server    connect `embed:""`
 
-	Place string `arg:"" optional:"" name:"store-url" help:"The store. Default: that of --store."`
-	Data  string `placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
-	Store string `placeholder:"URL" help:"Store of the server. Default: sqlite:"`
-	JSON  bool   `name:"json" help:"Print lines of JSON."`
+	Place storeURL `arg:"" optional:"" name:"store-url" help:"The store: a URL, or @FILE for a file with the URL. Default: that of --store."`
+	Data  string   `placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
+	Store storeURL `placeholder:"URL" help:"Store of the server; @FILE reads the URL from a file. Default: sqlite:"`
+	JSON  bool     `name:"json" help:"Print lines of JSON."`
 
 	unchecked bool // see storeurl.Options.Unchecked
 }
@@ -46,7 +46,7 @@ func (p *storePlace) use(ctx context.Context, asked *stops, do func(context.Cont
 	ctx, release := asked.context(ctx)
 	defer release()
 	data := p.dataDir()
-	place, err := openPlaceWith(ctx, cmp.Or(p.Place, p.Store, "sqlite:"), data,
+	place, err := openPlaceWith(ctx, cmp.Or(p.Place.url, p.Store.url, "sqlite:"), data,
 		&storeurl.Options{Keys: p.file(data), Unchecked: p.unchecked}, true)
 	if err != nil {
 		return err
@@ -157,7 +157,7 @@ type storeSweepCmd struct {
 
 // Run sweeps.
 func (c *storeSweepCmd) Run(ctx context.Context, asked *stops) error {
-	if isArchive(cmp.Or(c.Place, c.Store)) {
+	if isArchive(cmp.Or(c.Place.url, c.Store.url)) {
 		return usage("an archive is not swept")
 	}
 	return c.askOr(ctx, asked, func(ctx context.Context, server *client.Client) error {

@@ -17,8 +17,8 @@ type storeCopyCmd struct {
 	storeKeys `embed:""`
 	quietly   `embed:""`
 
-	From string `arg:"" help:"The store to copy, for example sqlite: for that of --data."`
-	To   string `arg:"" help:"The store to copy to."`
+	From storeURL `arg:"" help:"The store to copy, for example sqlite: for that of --data, or @FILE for a file with its URL."`
+	To   storeURL `arg:"" help:"The store to copy to, or @FILE for a file with its URL."`
 
 	Data     string         `default:"${state}" placeholder:"DIR" help:"Data directory that sqlite: without a path means. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
 	Tenant   reprise.Tenant `placeholder:"TENANT" help:"Copy only the streams of this tenant."`
@@ -41,16 +41,16 @@ Exit codes: 0 everything is copied; 1 something could not be copied; 2 wrong usa
 func (c *storeCopyCmd) Run(ctx context.Context, asked *stops) error {
 	ctx, release := asked.context(ctx)
 	defer release()
-	if sameStore(c.From, c.To, c.Data) {
-		return usage("%s: a store cannot be copied to itself", storeurl.Redact(c.From))
+	if sameStore(c.From.url, c.To.url, c.Data) {
+		return usage("%s: a store cannot be copied to itself", c.From)
 	}
-	from, err := openPlace(ctx, c.From, c.Data, &c.storeKeys, true)
+	from, err := openPlace(ctx, c.From.url, c.Data, &c.storeKeys, true)
 	if err != nil {
 		return err
 	}
 	// An archive may hold encrypted data: its first opening determines the wrappers.
-	to, err := openPlaceWith(ctx, c.To, c.Data, &storeurl.Options{Keys: c.file(c.Data), Unmarked: isArchive(c.From)},
-		false)
+	opts := &storeurl.Options{Keys: c.file(c.Data), Unmarked: isArchive(c.From.url)}
+	to, err := openPlaceWith(ctx, c.To.url, c.Data, opts, false)
 	if err != nil {
 		return errors.Join(err, from.close())
 	}

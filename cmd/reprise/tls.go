@@ -15,39 +15,36 @@ import (
 type tlsFlags struct {
 	TLSCert string `name:"tls-cert" placeholder:"FILE" help:"Certificate of the server and its chain, in PEM; enables TLS. It is read again when it changes."`
 	TLSKey  string `name:"tls-key" placeholder:"FILE" help:"Key of the certificate, in PEM. Others must not be able to read the file."`
+
+	TLSClientCA string `name:"tls-client-ca" placeholder:"FILE" help:"Certificates, in PEM, of the authorities that sign client certificates. A client certificate authenticates as the API key whose id is its common name, or is in its URI reprise:key:ID."`
 }
 
 // tlsConfig is what encrypts connections, nil if they are plain.
 func (f *tlsFlags) tlsConfig(logger *slog.Logger) (*tls.Config, error) {
-	if f.TLSCert == "" && f.TLSKey == "" {
+	switch {
+	case f.TLSCert == "" && f.TLSKey == "" && f.TLSClientCA != "":
+		return nil, usage("--tls-client-ca needs --tls-cert and --tls-key")
+	case f.TLSCert == "" && f.TLSKey == "":
 		return nil, nil // that is what was asked for
-	}
-	if f.TLSCert == "" || f.TLSKey == "" {
+	case f.TLSCert == "" || f.TLSKey == "":
 		return nil, usage("--tls-cert and --tls-key belong together")
 	}
 	c := &certificate{cert: f.TLSCert, key: f.TLSKey, logger: logger}
 	if err := c.load(); err != nil {
 		return nil, fmt.Errorf("TLS: %w", err)
 	}
-	return &tls.Config{
+	config := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.current(), nil },
 		NextProtos:     []string{"h2", "http/1.1"},
-	}, nil
+	}
+	return config, f.acceptClients(config)
 }
 
-// clientCAFlags let clients show certificates.
-type clientCAFlags struct {
-	TLSClientCA string `name:"tls-client-ca" placeholder:"FILE" help:"Certificates, in PEM, of the authorities that sign client certificates. A client certificate authenticates as the API key whose id is its common name, or is in its URI reprise:key:ID."`
-}
-
-// apply lets clients show certificates, if that was asked for. Those without one show another credential.
-func (f *clientCAFlags) apply(config *tls.Config) error {
+// acceptClients lets clients present certificates, if that was asked for. Those without one present another credential.
+func (f *tlsFlags) acceptClients(config *tls.Config) error {
 	if f.TLSClientCA == "" {
 		return nil
-	}
-	if config == nil {
-		return usage("--tls-client-ca needs --tls-cert and --tls-key")
 	}
 	text, err := os.ReadFile(f.TLSClientCA)
 	if err != nil {

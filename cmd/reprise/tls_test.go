@@ -138,7 +138,10 @@ func TestCertificatesThatAreRefused(t *testing.T) {
 	}
 	for what, f := range map[string]tlsFlags{
 		"no key": {TLSCert: cert}, "no certificate": {TLSKey: key}, "no file": {TLSCert: cert, TLSKey: dir + "/none"},
-		"no certificate in the file": {TLSCert: key, TLSKey: key},
+		"no certificate in the file":        {TLSCert: key, TLSKey: key},
+		"authorities without a certificate": {TLSClientCA: cert},
+		"no file of authorities":            {TLSCert: cert, TLSKey: key, TLSClientCA: dir + "/none"},
+		"no authority in the file":          {TLSCert: cert, TLSKey: key, TLSClientCA: key},
 	} {
 		if _, err := f.tlsConfig(nil); err == nil {
 			t.Errorf("%s: taken", what)

@@ -146,7 +146,13 @@ func startError(program string, err error) error {
 
 // await blocks until the process has ended. It stays a zombie, so that its number
 // still means it and no other, until reap.
-func (c *child) await() { spawn.AwaitExit(c.process.Pid) }
+func (c *child) await() {
+	if t, ok := c.tree.(interface{ await() }); ok {
+		t.await()
+		return
+	}
+	spawn.AwaitExit(c.process.Pid)
+}
 
 // reap waits for the ended process and returns how it ended.
 func (c *child) reap() (exit, error) {

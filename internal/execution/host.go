@@ -56,8 +56,8 @@ type Options struct {
 	// SpoolBytes is how much output of one command is kept on disk while no server takes it. Above it, the command
 	// waits. Default: 256 MiB.
 	SpoolBytes int64
-	// MaxIdle is the maximum number of idle supervisors that are kept to start the next commands faster. Default: 8;
-	// negative: none.
+	// MaxIdle is the maximum number of idle supervisors that are kept to start the next commands faster. For a second
+	// after a burst of commands, it is four times as many. Default: 8; negative: none.
 	MaxIdle int
 	// PassEnv names further variables of our environment that every command gets.
 	PassEnv []string

@@ -19,6 +19,8 @@ import (
 type reaper struct {
 	mu    sync.Mutex
 	first int // the command, which is reaped by its starter; 0 if there is none
+	// ended is closed when the command has ended; nil if that is known, or if there is no command.
+	ended chan struct{}
 }
 
 func newReaper() *reaper {
@@ -33,12 +35,14 @@ func newReaper() *reaper {
 	return r
 }
 
-// watch begins: the command itself is not ours to reap.
-func (r *reaper) watch(first int) {
+// watch begins: the command itself is not ours to reap. The result is closed when it has ended.
+func (r *reaper) watch(first int) (ended <-chan struct{}) {
 	r.mu.Lock()
-	r.first = first
+	r.first, r.ended = first, make(chan struct{})
+	ended = r.ended
 	r.mu.Unlock()
 	r.reap()
+	return ended
 }
 
 // reap takes zombies. One that comes behind the ended command itself is left until forget.
@@ -52,6 +56,10 @@ func (r *reaper) reap() {
 			return
 		}
 		pid := childOf(&info)
+		if pid == r.first && r.ended != nil {
+			close(r.ended)
+			r.ended = nil
+		}
 		if pid == 0 || pid == r.first {
 			return
 		}
@@ -207,6 +215,7 @@ func (t *descendants) close()                     {}
 type reapedTree struct {
 	tree
 	reaper *reaper
+	ended  <-chan struct{} // closed when the command has ended
 	below  descendants
 	left   bool // close could not end all: something sleeps in the kernel
 }
@@ -214,8 +223,11 @@ type reapedTree struct {
 func (t *reapedTree) started(pid int) {
 	t.tree.started(pid)
 	t.below.started(pid)
-	t.reaper.watch(pid)
+	t.ended = t.reaper.watch(pid)
 }
+
+// await waits for the end of the command without a thread of its own.
+func (t *reapedTree) await() { <-t.ended }
 
 // close ends whatever is left. The kernel says for certain when that is nothing: a descendant has an ancestor that is a
 // child of ours.

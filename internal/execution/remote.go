@@ -15,21 +15,25 @@ import (
 // The messages between a server and a supervisor over its socket. Members may be added; a supervisor answers an unknown
 // operation with an error.
 
-// order is the message by which a server starts a command in a supervisor, over the supervisor's stdin.
+// order is a message of a server to a supervisor that it has started itself, over the supervisor's stdin. It starts a
+// command, or is about the command that the previous such order has started. Both sides are the same program.
 type order struct {
-	Dir            string `json:"dir"`
-	Secret         string `json:"secret"`
-	SpoolBytes     int64  `json:"spool_bytes"`
+	Dir            string `json:"dir,omitempty"`
+	Secret         string `json:"secret,omitempty"`
+	SpoolBytes     int64  `json:"spool_bytes,omitempty"`
 	DisableCgroups bool   `json:"disable_cgroups,omitempty"`
-	Plan           *plan  `json:"plan"`
+	Plan           *plan  `json:"plan,omitempty"`
 	// Attempt must equal that of the brief in Dir.
-	Attempt string `json:"attempt"`
+	Attempt string `json:"attempt,omitempty"`
+	// Call is callAck or callForget, as over the socket, in an order without a Plan.
+	Call *call `json:"call,omitempty"`
 }
 
-// taken is the answer: first that the supervisor has the directory and listens, or why not; then, when the run
-// is over and forgotten, that it is free for another one.
+// taken is the answer: first that the supervisor has the directory and listens, or why not; then news, as after
+// callFollow; and when the run is over and forgotten, that the supervisor is free for another one.
 type taken struct {
 	Error string `json:"error,omitempty"`
+	News  *news  `json:"news,omitempty"`
 	Idle  bool   `json:"idle,omitempty"`
 }
 

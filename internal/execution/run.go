@@ -44,6 +44,7 @@ type run struct {
 	remote *remote       // the supervisor; nil if there is none, or none yet
 	ready  chan struct{} // closed when remote is set
 	worker *worker       // its process, if it is a child of ours
+	link   *link         // to the worker, until it is used
 
 	// Guarded by mu: fenced is set when another replica has taken it over, or may.
 	fenced bool

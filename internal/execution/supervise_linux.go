@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"syscall"
@@ -74,23 +75,40 @@ func supervise() error {
 			o.cgroups.close()
 		}
 	}()
+	o.obey()
+	return nil
+}
+
+// obey carries out the orders of the server until the server has ended, and with it the last run.
+func (o *owner) obey() {
+	var s *session
+	var over sync.WaitGroup // the run of s
+	defer over.Wait()
 	for {
 		var next order
-		if err := o.orders.Receive(&next); err != nil {
-			return nil // nobody gives us anything to do any more
+		if o.orders.Receive(&next) != nil {
+			if s != nil {
+				s.leave(o.orders)
+			}
+			return
 		}
-		s, err := o.take(&next)
+		if next.Call != nil && s != nil {
+			s.note(next.Call)
+			continue
+		}
+		over.Wait()
+		var err error
+		s, err = o.take(&next)
 		answer := taken{}
 		if err != nil {
 			answer.Error = err.Error()
 		}
 		_ = o.orders.Send(answer) // the server may have died: the command runs all the same
-		if err != nil {
-			continue
-		}
-		s.run()
-		if o.orders.Send(taken{Idle: true}) != nil {
-			return nil
+		if err == nil {
+			over.Go(func() {
+				s.run()
+				_ = o.orders.Send(taken{Idle: true})
+			})
 		}
 	}
 }
@@ -153,8 +171,10 @@ type session struct {
 	forget    func()
 
 	serving sync.WaitGroup
-	conns   map[*supervisor.Conn]bool // nil once all are closed
-	left    chan struct{}             // of size 1: no server is connected any more
+	// conns are the open connections: those over the socket, and that of the orders while the server that started the
+	// command is there. The map is nil once all are closed.
+	conns map[*supervisor.Conn]bool
+	left  chan struct{} // of size 1: no server is connected any more
 }
 
 func newSession(o *owner, next *order, lock *os.File, listener *net.UnixListener) *session {
@@ -162,7 +182,7 @@ func newSession(o *owner, next *order, lock *os.File, listener *net.UnixListener
 	s := &session{
 		job: newJob(p.StdinOpen, p.TTY != nil), owner: o, dir: next.Dir, secret: next.Secret,
 		lock: lock, listener: listener, writer: supervisor.NewWriter(next.Dir, next.SpoolBytes),
-		forgotten: make(chan struct{}), conns: map[*supervisor.Conn]bool{},
+		forgotten: make(chan struct{}), conns: map[*supervisor.Conn]bool{o.orders: true},
 		left: make(chan struct{}, 1),
 	}
 	s.plan = p
@@ -174,6 +194,9 @@ func newSession(o *owner, next *order, lock *os.File, listener *net.UnixListener
 // run runs the command, and serves servers until the end is kept elsewhere.
 func (s *session) run() {
 	s.serving.Go(s.accept)
+	s.serving.Go(func() {
+		s.follow(s.owner.orders, &news{}, func(n *news) error { return s.owner.orders.Send(taken{News: n}) })
+	})
 	over := make(chan struct{})
 	s.serving.Go(func() { s.attendOutside(over) })
 	e := s.runCommand()
@@ -191,7 +214,8 @@ func (s *session) runCommand() ending {
 		t.close()
 		return ending{Outcome: FailedToStart, Error: err.Error()}
 	}
-	s.tell()
+	// The first frame tells that the command was started, unless the disk is full.
+	defer time.AfterFunc(startedNews, s.tell).Stop()
 	defer c.close()
 	spool := newSpoolOf(ownSpoolBytes)
 	var writing sync.WaitGroup
@@ -222,6 +246,7 @@ func (o *owner) newTree(mark string) *reapedTree {
 // write moves output from memory to the disk.
 func (s *session) write(spool *spool) error {
 	var frames []supervisor.Frame
+	wide := false
 	err := spool.drain(func(events []reprise.Event) error {
 		frames = frames[:0]
 		for i := range events {
@@ -230,14 +255,29 @@ func (s *session) write(spool *spool) error {
 		}
 		err := s.writer.Append(frames)
 		s.tell()
+		if !wide && s.writer.Progress().Totals.Stdout+s.writer.Progress().Totals.Stderr > narrowBytes {
+			wide = true
+			runtime.GOMAXPROCS(min(runtime.NumCPU(), mostProcs))
+		}
 		return err
 	})
+	if wide {
+		runtime.GOMAXPROCS(1)
+	}
 	if err != nil {
 		spool.abandon()
 		s.stop(verdict{Outcome: Lost, Reason: spoolGone, Now: true})
 	}
 	return err
 }
+
+const (
+	// narrowBytes is how much output passes through one thread. A supervisor starts with GOMAXPROCS=1, because waking
+	// a second thread costs more than it gains for a command that prints little.
+	narrowBytes = 4 << 20
+	// mostProcs is GOMAXPROCS of a supervisor whose command prints more: one goroutine reads while another one writes.
+	mostProcs = 2
+)
 
 // tell wakes the calls that wait for news.
 func (s *session) tell() {
@@ -267,6 +307,9 @@ func (s *session) end(e ending) {
 		_ = supervisor.WriteFile(filepath.Join(s.dir, endFile), mustMarshal(e))
 	}
 }
+
+// startedNews is when the server hears of the start even if nothing can be written to the spool.
+const startedNews = 5 * time.Millisecond
 
 // endOnDisk is how long an end stays only in memory, for a connected server to fetch it.
 const endOnDisk = 50 * time.Millisecond
@@ -318,6 +361,7 @@ func (s *session) close() {
 	s.conns = nil
 	s.changed.Broadcast()
 	s.mu.Unlock()
+	delete(conns, s.owner.orders) // for the next run
 	for c := range conns {
 		_ = c.Close()
 	}

@@ -23,15 +23,15 @@ func (s *session) accept() {
 			}
 			s.serve(conn)
 			_ = conn.Close()
-			s.mu.Lock()
-			s.release(conn)
-			s.mu.Unlock()
+			s.leave(conn)
 		})
 	}
 }
 
-// release removes a closed connection. The caller holds mu.
-func (s *session) release(conn *supervisor.Conn) {
+// leave removes a connection whose server has gone.
+func (s *session) leave(conn *supervisor.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	delete(s.conns, conn)
 	s.changed.Broadcast()
 	if s.conns != nil && len(s.conns) == 0 {
@@ -67,20 +67,25 @@ func (s *session) serve(conn *supervisor.Conn) {
 		}
 		switch c.Op {
 		case callFollow:
-			s.serving.Go(func() { s.follow(conn) })
+			s.serving.Go(func() { s.follow(conn, nil, func(n *news) error { return conn.Send(n) }) })
 			continue
-		case callAck:
-			s.writer.Ack(c.Ack)
-			continue
-		case callForget:
-			if s.over() {
-				s.forget()
-			}
+		case callAck, callForget:
+			s.note(&c)
 			continue
 		}
 		if conn.Send(s.answer(&c)) != nil {
 			return
 		}
+	}
+}
+
+// note carries out a call that is not answered.
+func (s *session) note(c *call) {
+	switch {
+	case c.Op == callAck:
+		s.writer.Ack(c.Ack)
+	case c.Op == callForget && s.over():
+		s.forget()
 	}
 }
 
@@ -133,9 +138,8 @@ func (s *session) news() *news {
 	}
 }
 
-// follow sends news for as long as there is some.
-func (s *session) follow(conn *supervisor.Conn) {
-	var last *news
+// follow sends news that differ from last, for as long as there is some.
+func (s *session) follow(conn *supervisor.Conn, last *news, send func(*news) error) {
 	for {
 		s.mu.Lock()
 		var now *news
@@ -149,7 +153,7 @@ func (s *session) follow(conn *supervisor.Conn) {
 		}
 		gone := s.conns == nil || !s.conns[conn]
 		s.mu.Unlock()
-		if gone || conn.Send(now) != nil {
+		if gone || send(now) != nil {
 			return
 		}
 		last = now

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"reprise"
@@ -49,11 +50,11 @@ const (
 )
 
 // thisMachine names the boot of this machine and our process namespace, without which no process of a run is left.
-func thisMachine() string {
+var thisMachine = sync.OnceValue(func() string {
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	pids, _ := os.Readlink("/proc/self/ns/pid")
 	return strings.TrimSpace(string(boot)) + " " + pids
-}
+})
 
 // loadBrief reads the brief in the directory of a run. If it is missing, there is no stdin.
 func loadBrief(dir string) (b brief) {
@@ -67,9 +68,10 @@ func loadBrief(dir string) (b brief) {
 func (r *run) runSupervised() {
 	s := r.host.supervisors
 	m := &remote{dir: s.dirOf(r.epoch()), secret: s.secret}
+	t := &tracker{reader: supervisor.NewReader(m.dir, 1)}
 	err := r.beginKept()
 	if err == nil {
-		err = r.handOver(m)
+		err = r.handOver(m, t)
 	}
 	if err != nil {
 		_ = os.RemoveAll(m.dir)
@@ -79,11 +81,11 @@ func (r *run) runSupervised() {
 		return
 	}
 	r.forgetKept()
-	r.followRemote(m, &tracker{reader: supervisor.NewReader(m.dir, 1), shifts: loadShifts(m.dir)})
+	r.followRemote(m, t)
 }
 
 // handOver gives the command to a supervisor.
-func (r *run) handOver(m *remote) error {
+func (r *run) handOver(m *remote, t *tracker) error {
 	s := r.host.supervisors
 	if err := supervisor.Create(m.dir); err != nil {
 		return err
@@ -92,9 +94,8 @@ func (r *run) handOver(m *remote) error {
 		return err
 	}
 	if r.tail > 0 { // it was claimed while it waited
-		var s shifts
-		s.move(1, r.tail)
-		if err := s.save(m.dir); err != nil {
+		t.shifts.move(1, r.tail)
+		if err := t.shifts.save(m.dir); err != nil {
 			return err
 		}
 	}
@@ -112,14 +113,14 @@ func (r *run) handOver(m *remote) error {
 	if r.driven != nil {
 		r.driven.keepIn(m.dir)
 	}
-	w, err := s.give(&order{
+	w, l, err := s.give(&order{
 		Dir: m.dir, Secret: m.secret, SpoolBytes: r.host.opts.SpoolBytes,
 		DisableCgroups: r.host.opts.DisableCgroups, Plan: r.plan, Attempt: b.Attempt,
 	})
 	if err != nil {
 		return err
 	}
-	r.worker = w
+	r.worker, r.link = w, l
 	r.plan = nil // nothing of it is needed here any more
 	return nil
 }
@@ -200,14 +201,14 @@ func (r *run) followRemote(m *remote, t *tracker) {
 	defer stopForwarding()
 	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
 	for {
-		conn, err := supervisor.Dial(r.host.ctx, m.dir, m.secret)
+		l, err := r.openLink(m)
 		if err == nil {
-			e, ok, ferr := r.followConn(conn, m, t)
+			e, ok, ferr := r.followLink(l, m, t)
 			if ok {
-				r.concludeRemote(conn, m, e)
+				r.concludeRemote(l, e)
 				return
 			}
-			_ = conn.Close()
+			l.close()
 			err = ferr
 		}
 		if r.host.ctx.Err() != nil {
@@ -273,36 +274,39 @@ func (r *run) forwardStop(m *remote) (stop func()) {
 	}
 }
 
-// followConn processes the messages of a supervisor until the command has ended and all of its output is in the stream.
-func (r *run) followConn(conn *supervisor.Conn, m *remote, t *tracker) (e ending, ended bool, err error) {
-	defer context.AfterFunc(r.host.ctx, func() { _ = conn.Close() })()
-	if err := conn.Send(call{Op: callFollow}); err != nil {
-		return ending{}, false, err
+// openLink returns the link to the supervisor. The link that it was started over serves until it fails.
+func (r *run) openLink(m *remote) (*link, error) {
+	if l := r.link; l != nil {
+		r.link = nil
+		return l, nil
 	}
-	latest := newMailbox()
-	receiving := make(chan struct{})
-	go func() {
-		defer close(receiving)
-		latest.fill(conn)
-	}()
-	defer func() {
-		if !ended {
-			_ = conn.Close()
-			<-receiving
-		}
-	}()
+	return dialLink(r.host.ctx, m)
+}
+
+// followLink processes the messages of a supervisor until the command has ended and all of its output is in the stream.
+func (r *run) followLink(l *link, m *remote, t *tracker) (e ending, ended bool, err error) {
+	defer context.AfterFunc(r.host.ctx, l.close)()
+	acks := receipts{link: l}
+	defer acks.stop()
 	var stalled time.Duration
 	for {
-		n, err := latest.take()
+		n, err := l.news.take(acks.timer())
+		if err == nil && n == nil {
+			err = acks.send()
+		}
 		if err != nil {
 			return ending{}, false, err
 		}
+		if n == nil {
+			continue
+		}
 		r.learn(n, &stalled)
 		for t.reader.Next() <= n.Tail {
-			if err := r.takeFrames(m, t, n.Tail); err != nil {
+			size, err := r.takeFrames(m, t, n.Tail)
+			if err != nil {
 				return ending{}, false, err
 			}
-			if err := conn.Send(call{Op: callAck, Ack: t.reader.Next() - 1}); err != nil && n.Ended == nil {
+			if err := acks.add(t.reader.Next()-1, size); err != nil && n.Ended == nil {
 				return ending{}, false, err
 			}
 		}
@@ -324,33 +328,34 @@ func (r *run) learn(n *news, stalled *time.Duration) {
 	*stalled = n.Stalled
 }
 
-// takeFrames appends the next frames up to last. The error means that the stream accepts nothing more, either for now
-// or permanently; in the second case the command is ended.
-func (r *run) takeFrames(m *remote, t *tracker, last uint64) error {
+// takeFrames appends the next frames up to last, and returns the size of their data. The error means that the stream
+// accepts nothing more, either for now or permanently; in the second case the command is ended.
+func (r *run) takeFrames(m *remote, t *tracker, last uint64) (size int, err error) {
 	b, err := t.reader.Read(last, appendBytes)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if b.Skipped > 0 {
 		r.host.opts.Logger.Error("output of an execution cannot be read any more", "execution", r.id,
 			"tenant", r.key.Tenant, "frames", b.Skipped)
 		if err := r.realign(m, t, t.reader.Next()-uint64(len(b.Frames))); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if len(b.Frames) == 0 {
-		return nil
+		return 0, nil
 	}
 	next := b.Frames[0].Index
 	r.lostEvents = func() error { return r.realign(m, t, next) }
 	events := make([]reprise.Event, 0, len(b.Frames))
 	for i := range b.Frames {
 		events = append(events, eventOf(&b.Frames[i]))
+		size += len(b.Frames[i].Data)
 	}
 	err = r.append(events)
 	switch {
 	case err == nil || r.host.ctx.Err() != nil:
-		return err
+		return size, err
 	case errors.Is(err, reprise.ErrFenced):
 		r.fence()
 	default:
@@ -359,7 +364,7 @@ func (r *run) takeFrames(m *remote, t *tracker, last uint64) error {
 		r.stop(verdict{Outcome: Cancelled, Reason: notKept, Now: true})
 	}
 	r.cut = true
-	return nil // the rest of the output is read and dropped, so that the command can end
+	return size, nil // the rest of the output is read and dropped, so that the command can end
 }
 
 // eventOf is the event that a frame becomes.
@@ -376,64 +381,13 @@ func eventOf(f *supervisor.Frame) reprise.Event {
 }
 
 // concludeRemote gives the stream its end, and lets the supervisor forget the run when that is kept.
-func (r *run) concludeRemote(conn *supervisor.Conn, m *remote, e ending) {
-	defer conn.Close()
+func (r *run) concludeRemote(l *link, e ending) {
+	defer l.close()
 	e.judged = true
 	if !r.end(e) {
 		r.leave()
 		return
 	}
-	_ = conn.Send(call{Op: callForget})
-	defer time.AfterFunc(callPatience, func() { _ = conn.Close() }).Stop()
-	for {
-		var n news
-		if conn.Receive(&n) != nil {
-			return // it closes the connection when the run is forgotten
-		}
-	}
-}
-
-// mailbox holds the latest news.
-type mailbox struct {
-	latest chan *news
-	failed chan struct{}
-	err    error
-}
-
-func newMailbox() *mailbox {
-	return &mailbox{latest: make(chan *news, 1), failed: make(chan struct{})}
-}
-
-// fill receives news until the connection or the command ends.
-func (b *mailbox) fill(conn *supervisor.Conn) {
-	for {
-		n := &news{}
-		if b.err = conn.Receive(n); b.err != nil {
-			close(b.failed)
-			return
-		}
-		select {
-		case <-b.latest: // the newer news contain it
-		default:
-		}
-		b.latest <- n
-		if n.Ended != nil {
-			return
-		}
-	}
-}
-
-// take waits for news that were not taken yet.
-func (b *mailbox) take() (*news, error) {
-	select {
-	case n := <-b.latest:
-		return n, nil
-	default:
-	}
-	select {
-	case n := <-b.latest:
-		return n, nil
-	case <-b.failed:
-		return nil, b.err
-	}
+	_ = l.send(call{Op: callForget})
+	l.awaitForgotten()
 }

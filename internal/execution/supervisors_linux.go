@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -28,6 +29,7 @@ type supervisors struct {
 	mu      sync.Mutex
 	workers map[*worker]bool
 	idle    []*worker
+	trims   *time.Timer // ends those beyond maxIdle; nil while there are none
 	closed  bool
 	warming bool
 	all     sync.WaitGroup
@@ -55,6 +57,8 @@ type worker struct {
 	process *os.Process
 	orders  *supervisor.Conn
 	answers chan taken // closed when it has ended
+	// news are those of the run that it has, or had last.
+	news atomic.Pointer[mailbox]
 	// left is set when the Host goes and the command stays.
 	left atomic.Bool
 }
@@ -103,10 +107,11 @@ func (p *supervisors) start() (*worker, error) {
 // supervisorEnv returns the environment of supervisors. It contains none of our variables, because commands must not
 // find them there.
 func supervisorEnv() []string {
+	env := []string{"GOMAXPROCS=1"} // see narrowBytes
 	if dir := os.Getenv("GOCOVERDIR"); dir != "" {
-		return []string{"GOCOVERDIR=" + dir}
+		env = append(env, "GOCOVERDIR="+dir)
 	}
-	return []string{}
+	return env
 }
 
 // attend receives the answers of the worker until it ends.
@@ -116,13 +121,20 @@ func (w *worker) attend() {
 		if err := w.orders.Receive(&t); err != nil {
 			break
 		}
-		if t.Idle {
+		switch {
+		case t.News != nil:
+			w.news.Load().put(t.News)
+		case t.Idle:
+			w.news.Load().fail(errNoMoreNews)
 			w.owner.put(w)
-			continue
+		default:
+			w.answers <- t
 		}
-		w.answers <- t
 	}
 	close(w.answers)
+	if news := w.news.Load(); news != nil {
+		news.fail(errNoMoreNews)
+	}
 	w.owner.drop(w)
 	_ = w.orders.Close()
 	if w.left.Load() {
@@ -132,15 +144,38 @@ func (w *worker) attend() {
 	_, _ = w.process.Wait()
 }
 
+// While many commands begin and end, supervisors beyond maxIdle are kept for trimAfter, up to burstIdle times maxIdle:
+// otherwise they would be ended and others started all the time.
+const (
+	trimAfter = time.Second
+	burstIdle = 4
+)
+
 // put returns an idle worker to the pool.
 func (p *supervisors) put(w *worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || len(p.idle) >= p.maxIdle {
+	if p.closed || len(p.idle) >= burstIdle*p.maxIdle {
 		_ = w.orders.Close() // then it ends
 		return
 	}
 	p.idle = append(p.idle, w)
+	if len(p.idle) > p.maxIdle && p.trims == nil {
+		p.trims = time.AfterFunc(trimAfter, p.trim)
+	}
+}
+
+// trim ends the workers beyond maxIdle that have been idle for the longest time.
+func (p *supervisors) trim() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.trims = nil
+	if n := len(p.idle) - p.maxIdle; n > 0 && !p.closed {
+		for _, w := range p.idle[:n] {
+			_ = w.orders.Close()
+		}
+		p.idle = slices.Delete(p.idle, 0, n)
+	}
 }
 
 // counts returns the number of busy and of idle workers.
@@ -177,13 +212,24 @@ func (p *supervisors) warm() {
 	})
 }
 
+// follow returns the link to a worker that is about to get a run.
+func (w *worker) follow() *link {
+	box := newMailbox()
+	w.news.Store(box)
+	return &link{
+		news: box, close: func() { box.fail(errNoMoreNews) },
+		send: func(c call) error { return w.orders.Send(&order{Call: &c}) },
+	}
+}
+
 // give hands a run to a supervisor.
-func (p *supervisors) give(o *order) (*worker, error) {
+func (p *supervisors) give(o *order) (*worker, *link, error) {
 	for {
 		w, used, err := p.takeOne()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		l := w.follow()
 		var t taken
 		ok := w.orders.Send(o) == nil
 		if ok {
@@ -192,14 +238,14 @@ func (p *supervisors) give(o *order) (*worker, error) {
 		switch {
 		case ok && t.Error != "":
 			p.put(w)
-			return nil, errors.New("supervisor: " + t.Error)
+			return nil, nil, errors.New("supervisor: " + t.Error)
 		case ok:
 			p.warm()
-			return w, nil
+			return w, l, nil
 		case hasBegun(o.Dir): // its lock and its frames tell what became of the command
-			return w, nil
+			return w, l, nil
 		case !used:
-			return nil, errors.New("the supervisor ended before it took the command")
+			return nil, nil, errors.New("the supervisor ended before it took the command")
 		}
 		// One that was idle has ended meanwhile.
 	}
@@ -223,6 +269,9 @@ func (p *supervisors) takeOne() (w *worker, used bool, err error) {
 func (p *supervisors) close() {
 	p.mu.Lock()
 	p.closed = true
+	if p.trims != nil {
+		p.trims.Stop()
+	}
 	for w := range p.workers {
 		_ = w.orders.Close()
 	}

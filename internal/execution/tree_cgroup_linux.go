@@ -253,6 +253,9 @@ func (t *cgroupTree) kill() (others int) {
 // killCgroup kills all processes in a group, those that are being forked too, and waits
 // until they are gone.
 func killCgroup(dir string) {
+	if !populated(dir) { // nothing is left that could fork
+		return
+	}
 	_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0)
 	for deadline := time.Now().Add(killPatience); populated(dir) && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
@@ -266,13 +269,13 @@ func populated(dir string) bool { return keyed(filepath.Join(dir, "cgroup.events
 // a moment after its last process has gone.
 func removeCgroup(dir string) {
 	for deadline := time.Now().Add(killPatience); ; time.Sleep(time.Millisecond) {
-		below, _ := filepath.Glob(filepath.Join(dir, "*", "cgroup.procs"))
-		for _, procs := range below {
-			removeCgroup(filepath.Dir(procs))
-		}
 		err := unix.Rmdir(dir)
 		if err == nil || err == unix.ENOENT || time.Now().After(deadline) { //nolint:errorlint // an errno
 			return
+		}
+		below, _ := filepath.Glob(filepath.Join(dir, "*", "cgroup.procs"))
+		for _, procs := range below {
+			removeCgroup(filepath.Dir(procs))
 		}
 	}
 }
@@ -280,6 +283,11 @@ func removeCgroup(dir string) {
 // keyed returns the value of key in a file of lines "key value", or 0 if it is missing.
 func keyed(file, key string) int64 {
 	text, _ := os.ReadFile(file)
+	return keyedIn(text, key)
+}
+
+// keyedIn is keyed in a text.
+func keyedIn(text []byte, key string) int64 {
 	for line := range strings.Lines(string(text)) {
 		if value, ok := strings.CutPrefix(line, key+" "); ok {
 			n, _ := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
@@ -289,11 +297,13 @@ func keyed(file, key string) int64 {
 	return 0
 }
 
-func (t *cgroupTree) usage() treeUsage {
-	u := usageOf(t.members())
-	stat := filepath.Join(t.dir, "cpu.stat") // counts the dead too, and is there without a controller
-	u.user = time.Duration(keyed(stat, "user_usec")) * time.Microsecond
-	u.sys = time.Duration(keyed(stat, "system_usec")) * time.Microsecond
+func (t *cgroupTree) usage() (u treeUsage) {
+	if populated(t.dir) {
+		u = usageOf(t.members())
+	}
+	stat, _ := os.ReadFile(filepath.Join(t.dir, "cpu.stat")) // counts the dead too, and is there without a controller
+	u.user = time.Duration(keyedIn(stat, "user_usec")) * time.Microsecond
+	u.sys = time.Duration(keyedIn(stat, "system_usec")) * time.Microsecond
 	return u
 }
 

@@ -42,7 +42,9 @@ type worker struct{ left atomic.Bool }
 
 func openSupervisors(*Options, *spawn.Spawner) (*supervisors, error) { return nil, errNeedsLinux }
 
-func (*supervisors) dirOf(reprise.Epoch) string   { return "" }
-func (*supervisors) give(*order) (*worker, error) { return nil, errNeedsLinux }
-func (*supervisors) warm()                        {}
-func (*supervisors) close()                       {}
+func (*supervisors) dirOf(reprise.Epoch) string { return "" }
+
+func (*supervisors) give(*order) (*worker, *link, error) { return nil, nil, errNeedsLinux }
+
+func (*supervisors) warm()  {}
+func (*supervisors) close() {}

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -105,7 +106,9 @@ func (file *fileConfig) routes() (routes []Route, err error) {
 }
 
 // names matches the names of upstreams, which are part of the names of streams.
-var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$`)
+var names = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$`)
+})
 
 // taken are the paths that the server itself serves.
 var taken = []string{"/", "/healthz", "/readyz", "/metrics"}
@@ -121,7 +124,7 @@ func (u fileUpstream) route(name string) (Route, error) {
 		MaxConnections: u.MaxConnections, MaxCalls: u.MaxCalls, Idle: u.Idle,
 	}}
 	route.Path = cmp.Or(route.Path, "/"+name)
-	if !names.MatchString(name) {
+	if !names().MatchString(name) {
 		return Route{}, invalidConfig("the name of upstream %q is not 1 to 32 letters, digits, '.', '_' and '-'", name)
 	}
 	if !canServe(route.Path) {
@@ -159,14 +162,16 @@ func canServe(at string) bool {
 		at != managed && !strings.HasPrefix(at, managed+"/")
 }
 
-var reference = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+var reference = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
+})
 
 // expandAll replaces ${NAME} by the variable of this process, so that secrets need not be in the file.
 func expandAll(name string, values map[string]string) (map[string]string, error) {
 	expanded := make(map[string]string, len(values))
 	for key, value := range values {
 		missing := ""
-		expanded[key] = reference.ReplaceAllStringFunc(value, func(ref string) string {
+		expanded[key] = reference().ReplaceAllStringFunc(value, func(ref string) string {
 			variable := ref[2 : len(ref)-1]
 			v, ok := os.LookupEnv(variable)
 			if !ok {

@@ -88,7 +88,11 @@ func (c *connection) send(ctx context.Context, k *call, params json.RawMessage, 
 		params = wire.WithProgressToken(params, wire.ID(k.id))
 	}
 	raw := wire.Request(wire.ID(k.id), k.method, params)
-	return c.link.Send(ctx, link.Message{Raw: raw, ID: k.id, Method: k.method, Params: params, Header: header})
+	m := link.Message{Raw: raw, ID: k.id, Method: k.method, Params: params, Header: header}
+	if k.request != nil {
+		m.At = k.request.at
+	}
+	return c.link.Send(ctx, m)
 }
 
 // ask sends a request of the gateway's own and waits for the response.
@@ -183,6 +187,14 @@ func (c *connection) abandon(k *call, reason string) {
 	c.link.Drop(k.id)
 	if k.method != wire.MethodInitialize && !c.calls.isListening(k) {
 		c.cancel(k, reason)
+	}
+}
+
+// leaveRunning drops a call, which goes on at the upstream in its session.
+func (c *connection) leaveRunning(k *call) {
+	if l, ok := c.link.(*link.HTTP); ok && c.calls.remove(k) {
+		l.Keep()
+		l.Drop(k.id)
 	}
 }
 

@@ -99,6 +99,7 @@ func (d *delivery) run(ctx context.Context) error {
 			d.abandon(TimedOut, wire.Internal(wire.ReasonTimeout, message))
 			return nil
 		case <-ctx.Done():
+			d.leaveRunning(context.Cause(ctx))
 			d.abandon(Cancelled, nil)
 			return context.Cause(ctx)
 		}
@@ -190,6 +191,16 @@ func (d *delivery) resend(ctx context.Context, r *clientRequest) {
 	}
 	d.form = d.translationTo(c)
 	d.send(ctx, c, r)
+}
+
+// leaveRunning drops the requests that go on at the upstream when this process gives up for a cause.
+func (d *delivery) leaveRunning(cause error) {
+	for _, r := range d.requests {
+		if !r.answered && r.call != nil && r.stays != nil && r.stays(cause) {
+			d.close(r, Cancelled)
+			r.call.conn.leaveRunning(r.call)
+		}
+	}
 }
 
 // abandon cancels the requests without a response. The client gets the error why, if that is not nil.

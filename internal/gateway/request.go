@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"reprise/internal/gateway/link"
 	"reprise/internal/gateway/wire"
 	"reprise/mcp/mcphttp"
 )
@@ -18,6 +19,10 @@ type clientRequest struct {
 	began  time.Time
 	// wantsLogs is set before the request is sent if a client without a session has requested log messages.
 	wantsLogs bool
+	// at is link.Message.At of the request; may be nil. stays reports whether the call goes on at the upstream when
+	// this process gives up; nil means no. Both are set before the request is sent.
+	at    func(link.Place)
+	stays func(cause error) bool
 
 	// Only the goroutine of the delivery uses the following fields.
 	call     *call // as it was sent last, nil before

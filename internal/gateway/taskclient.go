@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"reprise/internal/gateway/link"
 	"reprise/internal/gateway/wire"
 	"reprise/mcp/mcphttp"
 	"reprise/mcp/mcptask"
@@ -21,6 +23,13 @@ type taskClient struct {
 	x        *mcphttp.Exchange
 	response mcphttp.Message
 	said     time.Time // when the task got its last message
+
+	// principal is whose call it is.
+	principal string
+	mu        sync.Mutex
+	place     link.Place // in the upstream's answer; zero if that cannot be resumed
+	noted     time.Time  // when the note of the task got its last place
+	replied   int        // questions of the upstream that it has an answer to
 }
 
 // sayEvery is the least time between two messages of a task.
@@ -70,6 +79,10 @@ func (t *taskClient) Ask(id mcphttp.ID, message []byte, answer func([]byte)) err
 	}
 	go func() {
 		answers, err := task.Ask(t.ctx, mcp.InputRequestMap{"1": question})
+		if err != nil && t.stays(context.Cause(t.ctx)) {
+			return // who resumes the call asks again
+		}
+		defer t.reply()
 		if err != nil {
 			answer(wire.Response(id, nil, wire.Internal(wire.ReasonNoAnswer, err.Error()).JSON()))
 			return
@@ -100,8 +113,8 @@ func parseQuestion(m *mcphttp.Message) (mcp.InputRequest, error) {
 	return question, json.Unmarshal(m.Params, question)
 }
 
-// outcome returns the response as a handler returns it.
-func (t *taskClient) outcome() (mcp.Result, error) {
+// result returns the response as a handler returns it.
+func (t *taskClient) result() (*mcp.CallToolResult, error) {
 	if t.response.Err != nil {
 		e := &jsonrpc.Error{}
 		if err := json.Unmarshal(t.response.Err, e); err != nil {

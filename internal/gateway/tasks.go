@@ -29,6 +29,7 @@ func (g *Gateway) newTaskServer() (*taskServer, error) {
 	t := &taskServer{g: g}
 	server := mcp.NewServer(&mcp.Implementation{Name: clientInfo["name"], Version: clientInfo["version"]}, nil)
 	server.AddReceivingMiddleware(t.middleware)
+	g.opts.Tasks.Support("", t.tool())
 	if err := g.opts.Tasks.Install(server); err != nil {
 		return nil, err
 	}
@@ -59,8 +60,18 @@ func (t *taskServer) takesCall(x *mcphttp.Exchange, c *connection, tool string) 
 	if extensions[mcptask.Extension] == nil || !t.g.slot(c.key).tools.has(tool) {
 		return false
 	}
-	t.g.opts.Tasks.Support(tool, mcptask.Tool{After: t.g.opts.TaskAfter})
+	t.g.opts.Tasks.Support(tool, t.tool())
 	return true
+}
+
+// tool says how calls of the upstream's tools become tasks. The answers of an upstream at a URL may be resumed; a
+// command ends with the gateway.
+func (t *taskServer) tool() mcptask.Tool {
+	tool := mcptask.Tool{After: t.g.opts.TaskAfter}
+	if t.g.up.URL != "" {
+		tool.Resume = t.resume
+	}
+	return tool
 }
 
 // hasTasks reports whether the upstream has tasks itself.
@@ -97,12 +108,19 @@ func (t *taskServer) callTool(ctx context.Context, x *mcphttp.Exchange) (mcp.Res
 	if err != nil {
 		return nil, err
 	}
-	to := &taskClient{ctx: ctx, x: x}
+	to := &taskClient{ctx: ctx, x: x, principal: x.Principal}
 	d := t.g.newDelivery(x)
 	d.to = to
+	if t.g.up.URL != "" && !c.stateless() {
+		d.requests[0].at, d.requests[0].stays = to.reach, to.stays
+	}
 	d.start(ctx, c)
 	if err := d.run(ctx); err != nil {
 		return nil, err
 	}
-	return to.outcome()
+	result, err := to.result()
+	if err != nil {
+		return nil, err
+	}
+	return result, nil
 }

@@ -20,6 +20,7 @@ type answer struct {
 		Status        string
 		StatusMessage string
 		Result        json.RawMessage
+		Error         json.RawMessage
 		InputRequests map[string]json.RawMessage
 		RequestState  string
 		Content       json.RawMessage

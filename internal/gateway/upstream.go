@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"sync"
 	"time"
 
 	"reprise"
@@ -199,7 +200,9 @@ func (u *Upstream) invalidTransport() string {
 }
 
 // memberNames matches the names of upstreams that are merged, which begin the scheme of a URI and the name of a tool.
-var memberNames = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,31}$`)
+var memberNames = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,31}$`)
+})
 
 // invalidMerge returns the error in the merged upstreams, or "" if they are valid.
 func (u *Upstream) invalidMerge() string {
@@ -210,7 +213,7 @@ func (u *Upstream) invalidMerge() string {
 	for i := range u.Merge {
 		m := &u.Merge[i]
 		switch what := m.invalidTransport(); {
-		case !memberNames.MatchString(m.Name):
+		case !memberNames().MatchString(m.Name):
 			return fmt.Sprintf(
 				"the name %q of a member is not 1 to 32 letters, digits and '-' that begin with a letter", m.Name,
 			)

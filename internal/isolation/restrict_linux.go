@@ -77,8 +77,9 @@ func (p *program) dropCapabilities(pl *Plan) {
 	p.add("capabilities", unix.SYS_PRCTL, unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL)
 	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData
+	ours := capabilities()
 	for _, c := range kept {
-		if pl.keeps(c) && hasCapability(c) {
+		if pl.keeps(c) && ours&(1<<c) != 0 {
 			sets[c/32].Permitted |= 1 << (c % 32)
 			sets[c/32].Effective |= 1 << (c % 32)
 		}
@@ -87,8 +88,14 @@ func (p *program) dropCapabilities(pl *Plan) {
 }
 
 // hasCapability reports whether we have a capability ourselves.
-func hasCapability(c uintptr) bool {
+func hasCapability(c uintptr) bool { return capabilities()&(1<<c) != 0 }
+
+// capabilities is the set of our effective capabilities.
+func capabilities() uint64 {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData
-	return unix.Capget(&header, &sets[0]) == nil && sets[c/32].Effective&(1<<(c%32)) != 0
+	if unix.Capget(&header, &sets[0]) != nil {
+		return 0
+	}
+	return uint64(sets[1].Effective)<<32 | uint64(sets[0].Effective)
 }

@@ -11,7 +11,7 @@ var engineMutants = []mutant{
 	},
 	{
 		name: "cursor beyond the fork is accepted", rule: "G1, row 9",
-		file: "live.go", old: "(!shared || c.Seq > fork):", new: "(!shared || c.Seq > fork+100):",
+		file: "live.go", old: "!shared || c.Seq > fork {", new: "!shared || c.Seq > fork+100 {",
 		pkg: ".", run: "TestCursorAtOrBelowForkIsExact|TestReaderIsToldOfForkItIsBeyond",
 	},
 	{
@@ -114,7 +114,12 @@ var engineMutants = []mutant{
 	},
 	{
 		name: "tag of a cursor is not compared", rule: "G8",
-		file: "live.go", old: "case !matches(tags, c.Tag):", new: "case false && matches(tags, c.Tag):",
+		file: "live.go", old: "if !matches(lv.tags, c.Tag) {", new: "if false {",
+		pkg: ".", run: "TestG8TenantsAreIsolated|TestCursorRefusals",
+	},
+	{
+		name: "tag of a cursor of an older epoch is not compared", rule: "G8",
+		file: "live.go", old: "if !matches(keys.cursorTags(lv.key, c.Epoch), c.Tag) {", new: "if false {",
 		pkg: ".", run: "TestG8TenantsAreIsolated|TestCursorRefusals",
 	},
 	{

@@ -43,7 +43,7 @@ var rowMutants = []mutant{
 	},
 	{
 		name: "cursor below the fork is refused", rule: "row 9",
-		file: "live.go", old: "(!shared || c.Seq > fork):", new: "(!shared || c.Seq <= fork || c.Seq > fork):",
+		file: "live.go", old: "!shared || c.Seq > fork {", new: "fork > 0 || !shared {",
 		pkg: ".", run: "TestCursorAtOrBelowForkIsExact",
 	},
 	{

@@ -3,9 +3,11 @@
 package sseloop
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"reprise"
@@ -40,6 +42,10 @@ type Conn struct {
 	run    reprise.Run // polled and not sent yet
 	polled error       // the error that came with it
 
+	// history collects the events of a page from the store, so that they are written in few pieces. It is nil while
+	// it is empty.
+	history *bufio.Writer
+
 	wrote    bool      // something was written since the last poll
 	unsent   bool      // something was written and not flushed
 	spoke    time.Time // when the client was last sent something: its silence begins there
@@ -69,9 +75,13 @@ func (c *Conn) Poll(ctx context.Context) error {
 func (c *Conn) Follow(ctx context.Context, h Handler) {
 	heartbeat := time.NewTimer(c.Silence)
 	defer heartbeat.Stop()
+	defer c.spill()
 	for c.step(h) {
 		if c.polled == nil && !c.wait(ctx, h, heartbeat) {
 			return
+		}
+		if c.history != nil && !c.Reader.Buffered() {
+			c.Flush() // the next page may take long
 		}
 		c.run, c.polled = c.Reader.Poll(ctx)
 	}
@@ -153,18 +163,53 @@ func (c *Conn) Left() time.Duration { return c.Silence - time.Since(c.spoke) }
 // Err returns the error of the first write that failed.
 func (c *Conn) Err() error { return c.err }
 
+// historyBytes is the size of a buffer for history.
+const historyBytes = 128 << 10
+
+// histories are buffers that no response uses.
+var histories = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, historyBytes) }}
+
+// AvailableBuffer returns an empty slice to which the next bytes for Write can be appended, which saves a copy. Until
+// the response is flushed, or the reader asks the store, such bytes are collected.
+func (c *Conn) AvailableBuffer() []byte {
+	if c.history == nil {
+		c.history = histories.Get().(*bufio.Writer)
+		c.history.Reset(c.w)
+	}
+	return c.history.AvailableBuffer()
+}
+
 // Write hands bytes to the response, within the time that the client has for them. Once a write has failed it does
 // nothing but return that error.
 func (c *Conn) Write(b []byte) (int, error) {
 	if c.err == nil && len(b) > 0 {
 		c.spoke, c.wrote, c.unsent = c.allow(), true, true
-		_, c.err = c.w.Write(b)
+		if c.history != nil {
+			_, c.err = c.history.Write(b)
+		} else {
+			_, c.err = c.w.Write(b)
+		}
 	}
 	return len(b), c.err
 }
 
+// spill writes the collected history.
+func (c *Conn) spill() {
+	if c.history == nil {
+		return
+	}
+	if c.err == nil {
+		c.allow()
+		c.err = c.history.Flush()
+	}
+	c.history.Reset(nil)
+	histories.Put(c.history)
+	c.history = nil
+}
+
 // Flush sends all that was written.
 func (c *Conn) Flush() {
+	c.spill()
 	if c.err == nil && c.unsent {
 		c.unsent = false
 		c.allow()

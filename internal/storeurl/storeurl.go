@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -179,6 +180,11 @@ func open(ctx context.Context, url string, logger *slog.Logger) (reprise.Store, 
 		return opened(sqlitestore.Open(ctx, rest, &sqlitestore.Options{Logger: logger}))
 	case scheme == "log" && rest != "":
 		return opened(logstore.Open(ctx, rest, &logstore.Options{Logger: logger}))
+	case !strings.HasPrefix(rest, "//"):
+		return nil, fmt.Errorf("store %q: %w", Redact(url), ErrScheme)
+	case endsInPassword(url):
+		return nil, fmt.Errorf("%w: URL of the store: in the password, / ? # and @ must be written as %%2F %%3F %%23 and %%40",
+			reprise.ErrInvalid)
 	case scheme == "redis" || scheme == "rediss":
 		return opened(redisstore.Open(ctx, url, &redisstore.Options{Logger: logger}))
 	case scheme == "postgres" || scheme == "postgresql":
@@ -189,6 +195,25 @@ func open(ctx context.Context, url string, logger *slog.Logger) (reprise.Store, 
 	return nil, fmt.Errorf("store %q: %w", Redact(url), ErrScheme)
 }
 
+// endsInPassword reports whether the host of a URL seems to end within the password, because that has a character which
+// must be escaped. Then the rest of the password is in the path, the name of a parameter or the fragment, which the
+// errors of a store may quote.
+func endsInPassword(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return false
+	}
+	if u.User == nil && strings.Contains(u.EscapedPath(), "@") || strings.Contains(u.EscapedFragment(), "@") {
+		return true
+	}
+	for parameter := range strings.SplitSeq(u.RawQuery, "&") {
+		if name, _, _ := strings.Cut(parameter, "="); strings.Contains(name, "@") {
+			return true
+		}
+	}
+	return false
+}
+
 // opened keeps a nil pointer from becoming a Store.
 func opened[S reprise.Store](store S, err error) (reprise.Store, error) {
 	if err != nil {
@@ -197,11 +222,18 @@ func opened[S reprise.Store](store S, err error) (reprise.Store, error) {
 	return store, nil
 }
 
-// Redact removes the parts of a URL that may hold a password.
+// Redact removes the parts of a URL that may hold a password. Paths of local stores are kept.
 func Redact(url string) string {
-	scheme, _, ok := strings.Cut(url, "://")
-	if !ok {
+	if scheme, _, ok := strings.Cut(url, "://"); ok && !strings.Contains(scheme, "@") {
+		return scheme + "://..."
+	}
+	_, base := Split(url)
+	scheme, _, _ := strings.Cut(base, ":")
+	if slices.Contains(localSchemes, scheme) || !strings.Contains(url, "@") {
 		return url
 	}
-	return scheme + "://..."
+	return "..." // a URL with a mistake
 }
+
+// localSchemes are the schemes whose URLs name a path, or nothing.
+var localSchemes = []string{"memory", "sqlite", "log", "file"}

@@ -23,10 +23,15 @@ type Reader struct {
 	offset int64    // in the segment, of buf
 	buf    []byte   // bytes that were read and not returned yet
 	memory []byte
+	size   int // of the next read; 0 before the first one
 }
 
-// readBytes is the size of a read.
-const readBytes = 1 << 20
+const (
+	// firstRead is the size of the first read. Most runs print little.
+	firstRead = 16 << 10
+	// readBytes is the size that reads grow to.
+	readBytes = 1 << 20
+)
 
 // NewReader returns a Reader that begins with the frame of index next.
 func NewReader(dir string, next uint64) *Reader { return &Reader{dir: dir, next: next} }
@@ -163,13 +168,20 @@ func (r *Reader) fill() (more bool, err error) {
 	if r.file == nil {
 		return false, nil
 	}
-	if len(r.memory) == 0 {
-		r.memory = make([]byte, readBytes+frameHeader+maxData)
+	r.size = max(r.size, firstRead)
+	had := len(r.buf)
+	if len(r.memory) < had+r.size {
+		grown := make([]byte, 2*(had+r.size))
+		copy(grown, r.buf)
+		r.memory = grown
+	} else {
+		copy(r.memory, r.buf)
 	}
-	had := copy(r.memory, r.buf)
-	r.buf = r.memory[:had]
-	n, err := r.file.ReadAt(r.memory[had:min(len(r.memory), had+readBytes)], r.offset+int64(had))
+	n, err := r.file.ReadAt(r.memory[had:had+r.size], r.offset+int64(had))
 	r.buf = r.memory[:had+n]
+	if n == r.size {
+		r.size = min(8*r.size, readBytes)
+	}
 	if n > 0 || errors.Is(err, io.EOF) {
 		err = nil
 	}
@@ -178,6 +190,11 @@ func (r *Reader) fill() (more bool, err error) {
 
 // open opens the segment with the frame next, or the first one after it, but none that was read before.
 func (r *Reader) open() (opened bool, err error) {
+	if r.next > r.first { // usually it begins with the frame
+		if opened, err := r.openSegment(r.next); opened || err != nil {
+			return opened, err
+		}
+	}
 	firsts, err := segments(r.dir)
 	first := uint64(0)
 	for _, f := range firsts {
@@ -188,6 +205,11 @@ func (r *Reader) open() (opened bool, err error) {
 	if err != nil || first == 0 {
 		return false, err
 	}
+	return r.openSegment(first)
+}
+
+// openSegment opens the segment that begins with a frame, if there is one.
+func (r *Reader) openSegment(first uint64) (opened bool, err error) {
 	file, err := os.Open(segmentName(r.dir, first))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil

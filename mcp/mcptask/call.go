@@ -92,7 +92,7 @@ func (t *Tasks) call(ctx context.Context, next mcp.MethodHandler, req *mcp.CallT
 	tool, ok := t.tools[req.Params.Name]
 	t.mu.Unlock()
 	switch {
-	case !ok:
+	case !ok || req.Params.Name == "":
 		return next(ctx, methodCall, req)
 	case !declares(req) && tool.Required:
 		return nil, missing()

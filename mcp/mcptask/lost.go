@@ -108,7 +108,10 @@ func (t *Tasks) settle(ctx context.Context, info *reprise.StreamInfo) error {
 	id := info.Key.Name[len(t.namespace):]
 	t.mu.Lock()
 	_, ours := t.tasks[id]
-	tool := t.tools[meta.Tool]
+	tool, ok := t.tools[meta.Tool]
+	if !ok {
+		tool = t.tools[""]
+	}
 	t.mu.Unlock()
 	if ours {
 		return nil

@@ -137,7 +137,8 @@ func (o *Options) withDefaults() Options {
 }
 
 // Support declares that calls of the named tool may become tasks. It may be called at any time, and replaces an earlier
-// declaration.
+// declaration. The name "" declares Tool.Resume for the tools that are not declared, as a proxy needs that learns of
+// its tools later; their calls do not become tasks by that.
 func (t *Tasks) Support(name string, tool Tool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -89,7 +90,9 @@ const driverParameters = " host port user password passfile dbname database conn
 	"sslnegotiation sslpassword sslsni target_session_attrs service servicefile application_name options " +
 	"channel_binding require_auth min_protocol_version max_protocol_version "
 
-var schemaName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
+var schemaName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
+})
 
 // parse reads the store's parameters from the URL and passes the others to the driver. Errors never quote the URL,
 // which may contain a password.
@@ -177,7 +180,7 @@ func (o *Options) set(name, value string) (own bool, err error) {
 
 func (o *Options) check() error {
 	switch {
-	case !schemaName.MatchString(o.Schema):
+	case !schemaName().MatchString(o.Schema):
 		return fmt.Errorf("%w: a schema's name is 1 to 40 letters, digits, '_' and '-'", reprise.ErrInvalid)
 	case o.Timeout < time.Millisecond:
 		return fmt.Errorf("%w: a timeout of %v", reprise.ErrInvalid, o.Timeout)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // template is a text with references, in the order of its parts.
@@ -32,7 +33,9 @@ const (
 )
 
 // secretNames matches the names of secrets.
-var secretNames = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$`)
+var secretNames = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}$`)
+})
 
 // Escape returns a text that stands for s in a template.
 func Escape(s string) string { return strings.ReplaceAll(s, open, open+open) }
@@ -73,7 +76,7 @@ func parseReference(text string) (part, error) {
 		return part{claim, of}, nil
 	}
 	if of, ok := strings.CutPrefix(text, secrets); ok {
-		if !secretNames.MatchString(of) {
+		if !secretNames().MatchString(of) {
 			return part{}, fmt.Errorf("%q is not the name of a secret: 1 to 64 letters, digits, '.', '_' and '-'", of)
 		}
 		return part{secret, of}, nil

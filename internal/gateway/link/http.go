@@ -34,6 +34,7 @@ type HTTP struct {
 
 	mu      sync.Mutex
 	closed  bool
+	keep    bool // the session, see Keep
 	session string
 	version string
 	stops   map[int64]context.CancelFunc // end the requests that are under way
@@ -114,7 +115,15 @@ func (l *HTTP) Err() error {
 // Close implements Link. It ends the session with a DELETE.
 func (l *HTTP) Close() { l.closeWith(nil) }
 
-// closeWith begins to end the link. The session is ended at the upstream, too, unless the upstream has forgotten it.
+// Keep makes the end of the link leave the session at the upstream, where another link goes on with it.
+func (l *HTTP) Keep() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keep = true
+}
+
+// closeWith begins to end the link. The session is ended at the upstream, too, unless the upstream has
+// forgotten it or Keep was called.
 func (l *HTTP) closeWith(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +131,7 @@ func (l *HTTP) closeWith(why error) {
 		return
 	}
 	l.closed, l.cause = true, why
-	if l.session == "" || errors.Is(why, errForgotten) {
+	if l.session == "" || l.keep || errors.Is(why, errForgotten) {
 		l.end(errClosed)
 		return
 	}

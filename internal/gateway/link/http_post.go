@@ -134,7 +134,7 @@ func (l *HTTP) roundTrip(r *http.Request, m Message) {
 	case resp.StatusCode/100 != 2:
 		l.takeRefusal(resp, m.ID)
 	case kind == "text/event-stream":
-		l.readAnswerStream(r.Context(), resp.Body, m.ID)
+		l.readAnswerStream(r.Context(), resp.Body, &m)
 	default:
 		l.takeJSON(resp.Body, m.ID)
 	}

@@ -26,6 +26,8 @@ const (
 type place struct {
 	lastEventID string
 	retry       time.Duration
+	questions   int         // requests of the upstream before it
+	tell        func(Place) // see Message.At; may be nil
 }
 
 // note notes the place of the decoder.
@@ -39,22 +41,47 @@ func (at *place) note(d *sse.Decoder) {
 }
 
 // readAnswerStream reads the answer to a request, and resumes it if it breaks.
-func (l *HTTP) readAnswerStream(ctx context.Context, body io.ReadCloser, id int64) {
-	var at place
-	answered, err := l.readEvents(body, &at, id)
+func (l *HTTP) readAnswerStream(ctx context.Context, body io.ReadCloser, m *Message) {
+	at := &place{tell: m.At}
+	answered, err := l.readEvents(body, at, m.ID)
+	if !answered {
+		l.resumeAnswer(ctx, at, m.ID, err)
+	}
+}
+
+// Resume continues to read the answer to a request that another link has sent. It takes the place of Agree and of
+// Send, and is called once. at.ID is the id of the request for Receiver and Drop. tell is as Message.At.
+func (l *HTTP) Resume(at Place, tell func(Place)) error {
+	life, stop := context.WithCancel(l.life)
+	l.mu.Lock()
+	l.session, l.version, l.stops[at.ID] = at.Session, at.Version, stop
+	l.mu.Unlock()
+	if l.run(func() {
+		defer l.finish(at.ID)
+		l.resumeAnswer(life, &place{lastEventID: at.LastEventID, tell: tell}, at.ID, nil)
+	}) {
+		return nil
+	}
+	l.finish(at.ID)
+	return ErrEnded
+}
+
+// resumeAnswer reads the answer to a request from a place on. err is why it is resumed.
+func (l *HTTP) resumeAnswer(ctx context.Context, at *place, id int64, err error) {
+	answered := false
 	for tries := 0; !answered && tries < resumeTries && at.lastEventID != "" && ctx.Err() == nil; tries++ {
 		if !pause(ctx, at.retry, tries) {
 			break
 		}
 		before := at.lastEventID
-		body, again, failed := l.resume(ctx, &at)
+		body, again, failed := l.resume(ctx, at)
 		if failed != nil {
 			if err = failed; !again {
 				break
 			}
 			continue
 		}
-		answered, err = l.readEvents(body, &at, id)
+		answered, err = l.readEvents(body, at, id)
 		_ = body.Close()
 		if at.lastEventID != before {
 			tries = 0
@@ -113,16 +140,23 @@ func (l *HTTP) readEvents(body io.Reader, at *place, id int64) (answered bool, e
 			return false, err
 		}
 		if len(e.Data) > 0 && (e.Type == "" || e.Type == "message") {
-			answered = l.takeEvent(bytes.Clone(e.Data), id)
+			answered = l.takeEvent(bytes.Clone(e.Data), at, id)
+		}
+		if at.tell != nil && !answered && at.lastEventID != "" {
+			session, version := l.agreed()
+			at.tell(Place{id, session, version, at.lastEventID, at.questions})
 		}
 	}
 	return true, nil
 }
 
 // takeEvent hands over the messages of an event. It reports whether the response to a request was among them.
-func (l *HTTP) takeEvent(data []byte, id int64) (answered bool) {
+func (l *HTTP) takeEvent(data []byte, at *place, id int64) (answered bool) {
 	good := receiveText(data, func(m mcphttp.Message) {
 		answered = answered || id != 0 && m.Method == "" && m.ID == wire.ID(id)
+		if m.Method != "" && m.ID != "" {
+			at.questions++
+		}
 		l.to.Receive(m, id)
 	})
 	if !good {

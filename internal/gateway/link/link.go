@@ -54,6 +54,19 @@ type Message struct {
 	Method string // of a request or notification, else ""
 	Params json.RawMessage
 	Header http.Header // is added to the headers of version 2026-07-28; may be nil
+	// At, if not nil, is called after each message of the answer to a request with the place from which HTTP.Resume
+	// can continue to read, if the upstream can resume. It is called by the goroutine that reads the answer.
+	At func(Place)
+}
+
+// Place is a position in the answer of an Endpoint to a request. Another process can continue there.
+type Place struct {
+	ID          int64  `json:"id"` // of the request
+	Session     string `json:"session,omitempty"`
+	Version     string `json:"version"`
+	LastEventID string `json:"last_event_id"`
+	// Questions is the number of requests of the upstream before the place, since the answer was first read or resumed.
+	Questions int `json:"-"`
 }
 
 // MaxMessage is the longest message that is read from an upstream, in bytes.

@@ -72,7 +72,7 @@ func main() {
 	})
 	for name, do := range map[string]tool{
 		"echo": echo, "count": count, "steps": steps, "sleep": sleep, "ask": ask, "roots": roots, "crash": crash, "garbage": garbage,
-		"flood": flood, "big": big, "env": env, "fork": fork, "pid": pid, "log": logSome, "asktwice": askTwice,
+		"flood": flood, "big": big, "env": env, "fork": fork, "pid": pid, "log": logSome, "asktwice": askTwice, "hold": hold, "askhold": askHold,
 		"never": func(ctx context.Context, _ *mcp.CallToolRequest, _ input) (string, error) {
 			<-ctx.Done()
 			time.Sleep(time.Hour) // not even that it was cancelled is said
@@ -151,6 +151,31 @@ func sleep(ctx context.Context, _ *mcp.CallToolRequest, in input) (string, error
 		fmt.Fprintln(os.Stderr, "cancelled")
 		return "", ctx.Err()
 	}
+}
+
+// hold waits for a file, and says which call of it this is in this process.
+func hold(ctx context.Context, _ *mcp.CallToolRequest, in input) (string, error) {
+	n := calls.Add(1)
+	for {
+		if _, err := os.Stat(in.Text); err == nil {
+			return fmt.Sprint("held ", n), nil
+		}
+		select {
+		case <-time.After(5 * time.Millisecond):
+		case <-ctx.Done():
+			return "", errors.Join(ctx.Err(), os.WriteFile(in.Text+".cancelled", nil, 0o600))
+		}
+	}
+}
+
+// askHold asks, and then waits for a file.
+func askHold(ctx context.Context, r *mcp.CallToolRequest, in input) (string, error) {
+	answer, err := ask(ctx, r, in)
+	if err != nil {
+		return "", err
+	}
+	held, err := hold(ctx, r, in)
+	return answer + ", " + held, err
 }
 
 func ask(ctx context.Context, r *mcp.CallToolRequest, in input) (string, error) {
