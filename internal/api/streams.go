@@ -194,6 +194,9 @@ func (s *Server) listStreams(x *exchange) error {
 	}{shown, page.Next})
 }
 
+// listedBytes ends a page that is put together from several pages of the Log, each of which is bounded in bytes too.
+const listedBytes = 4 << 20
+
 // readableStreams is a page of the streams that the principal may read. That there are others shows in no cursor and in
 // no number. Looking for few among many reads the whole list.
 func (s *Server) readableStreams(x *exchange, limit int, cursor string) (reprise.ListPage, error) {
@@ -202,6 +205,7 @@ func (s *Server) readableStreams(x *exchange, limit int, cursor string) (reprise
 		return s.log.List(x.r.Context(), q)
 	}
 	var found reprise.ListPage
+	var size int64
 	for q.Limit = maxLimit; ; {
 		page, err := s.log.List(x.r.Context(), q)
 		if err != nil {
@@ -223,7 +227,11 @@ func (s *Server) readableStreams(x *exchange, limit int, cursor string) (reprise
 		if !whole {
 			continue
 		}
-		if q.After, found.Next = page.Next, page.Next; found.Next == "" || len(found.Streams) == limit {
+		for i := range found.Streams[before:] {
+			size += found.Streams[before+i].Overhead()
+		}
+		full := len(found.Streams) == limit || size >= listedBytes
+		if q.After, found.Next = page.Next, page.Next; found.Next == "" || full {
 			return s.withoutEmptyPage(x, found)
 		}
 		q.Limit = maxLimit
