@@ -37,6 +37,24 @@ func (i *Interpreter) UnmarshalJSON(text []byte) error {
 	return decodeRaw(text, (*plain)(i), &i.Raw)
 }
 
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *MCPCall) UnmarshalJSON(text []byte) error {
+	type plain MCPCall
+	return decodeRaw(text, (*plain)(c), &c.Raw)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *Task) UnmarshalJSON(text []byte) error {
+	type plain Task
+	return decodeRaw(text, (*plain)(t), &t.Raw)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *Replica) UnmarshalJSON(text []byte) error {
+	type plain Replica
+	return decodeRaw(text, (*plain)(r), &r.Raw)
+}
+
 func decodeRaw(text []byte, v any, raw *json.RawMessage) error {
 	*raw = bytes.Clone(text)
 	return json.Unmarshal(text, v)

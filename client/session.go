@@ -107,6 +107,46 @@ func (c *Client) EndMCPSession(ctx context.Context, id string) error {
 	return c.remove(ctx, "end MCP session "+id, id, mcpSessionPath(id))
 }
 
+// MCPCall is a kept call of a session of an MCP client.
+type MCPCall struct {
+	// ID names the call within its session.
+	ID string `json:"id"`
+	// Method is the method of the first request, and Name the tool, prompt or resource in it, or "".
+	Method string `json:"method"`
+	Name   string `json:"name"`
+	// Requests is 1 except in version 2025-03-26 of the protocol.
+	Requests int `json:"requests"`
+	// Status is "running" or "answered".
+	Status  string     `json:"status"`
+	Created time.Time  `json:"created"`
+	Ended   *time.Time `json:"ended"`
+	// Events is the number of kept messages to the client, and Bytes their size.
+	Events uint64 `json:"events"`
+	Bytes  int64  `json:"bytes"`
+
+	// Raw is the object as the server sent it.
+	Raw json.RawMessage `json:"-"`
+}
+
+// MCPCallList is a page of calls, newest first.
+type MCPCallList struct {
+	Calls []MCPCall `json:"calls"`
+	// NextCursor is "" on the last page.
+	NextCursor string `json:"next_cursor"`
+}
+
+// ListMCPCalls returns one page of the kept calls of a session of an MCP client. limit and cursor are as with
+// ListSessions.
+func (c *Client) ListMCPCalls(ctx context.Context, session string, limit int, cursor string) (MCPCallList, error) {
+	op := "list calls of MCP session " + session
+	if err := checkName(op, session); err != nil {
+		return MCPCallList{}, err
+	}
+	return answer[MCPCallList](ctx, c, &request{
+		op: op, method: http.MethodGet, path: mcpSessionPath(session) + "/calls", query: listQuery(limit, cursor),
+	})
+}
+
 func mcpSessionPath(id string) string { return "/v1/mcp/sessions/" + url.PathEscape(id) }
 
 // TicketRequest describes a ticket that permits reading one stream and nothing else, for a page that cannot send a

@@ -42,6 +42,8 @@ func TestJSONIsThatOfTheAPI(t *testing.T) {
 		{"list --streams --json", "/v1/streams", "streams"},
 		{"list --sessions --json", "/v1/sessions", "sessions"},
 		{"list --mcp --json", "/v1/mcp/sessions", "sessions"},
+		{"list --tasks --json", "/v1/tasks", "tasks"},
+		{"list --replicas --json", "/v1/replicas", "replicas"},
 		{"show --json " + id, "/v1/executions/" + id, ""},
 		{"show --json stream/1", "/v1/streams/stream%2F1", ""},
 		{"show --json --session s1", "/v1/sessions/s1", ""},
@@ -74,7 +76,8 @@ func TestJSONIsThatOfTheAPI(t *testing.T) {
 				if reflect.DeepEqual(printed, answered) {
 					return
 				}
-				moves := strings.Contains(c.line, "quota") || strings.Contains(c.line, "store")
+				moves := strings.Contains(c.line, "quota") || strings.Contains(c.line, "store") ||
+					strings.Contains(c.line, "replicas")
 				if !moves || time.Now().After(deadline) {
 					break
 				}

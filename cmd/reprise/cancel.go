@@ -5,11 +5,13 @@ import (
 	"errors"
 )
 
-// cancelCmd ends executions.
+// cancelCmd ends executions or tasks.
 type cancelCmd struct {
 	connect `embed:""`
 
-	IDs []string `arg:"" name:"id" help:"Ids of executions. Ended executions are not changed."`
+	Task bool `env:"-" help:"The ids are those of tasks of MCP clients. The tool of a task decides whether it stops."`
+
+	IDs []string `arg:"" name:"id" help:"Ids of executions. What has ended is not changed."`
 }
 
 // Run asks for the end and does not wait for it.
@@ -20,9 +22,13 @@ func (c *cancelCmd) Run(ctx context.Context, asked *stops) error {
 	if err != nil {
 		return err
 	}
+	cancel := server.Cancel
+	if c.Task {
+		cancel = server.CancelTask
+	}
 	var errs []error
 	for _, id := range c.IDs {
-		errs = append(errs, server.Cancel(ctx, id))
+		errs = append(errs, cancel(ctx, id))
 	}
 	return errors.Join(errs...)
 }

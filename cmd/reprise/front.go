@@ -218,6 +218,8 @@ func (s *server) closeEngine() error {
 		errs = append(errs, err)
 		s.host = nil
 	}
+	s.roster.Close()
+	s.roster = nil
 	s.audit.Close()
 	s.audit = nil
 	s.logins.Close()

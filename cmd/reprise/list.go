@@ -12,13 +12,16 @@ import (
 	"reprise/client"
 )
 
-// listCmd lists executions, streams or sessions.
+// listCmd lists executions or other things.
 type listCmd struct {
 	connect `embed:""`
 
 	Streams  bool              `xor:"kind" env:"-" help:"List streams instead of executions."`
 	Sessions bool              `xor:"kind" env:"-" help:"List sessions instead of executions."`
 	MCP      bool              `name:"mcp" xor:"kind" env:"-" help:"List the sessions of MCP clients instead of executions."`
+	Calls    string            `xor:"kind" env:"-" placeholder:"ID" help:"List the kept calls of a session of an MCP client instead of executions."`
+	Tasks    bool              `xor:"kind" env:"-" help:"List the tasks of MCP clients instead of executions."`
+	Replicas bool              `xor:"kind" env:"-" help:"List the servers that share the store instead of executions."`
 	Session  string            `placeholder:"ID" help:"Only executions of this session."`
 	Status   string            `enum:",queued,running,ended" default:"" placeholder:"STATUS" help:"Only executions that are queued, running or ended."`
 	Label    map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Only executions with this label. May be repeated."`
@@ -45,6 +48,15 @@ func (c *listCmd) Run(ctx context.Context, asked *stops) error {
 	case c.MCP:
 		heading := []string{"MCP SESSION", "CLIENT", "VERSION", "STREAMS", "BYTES", "LAST ACTIVITY", "CREATED"}
 		return show(c, c.mcpSessions(ctx, server), mcpSessionRow, mcpSessionJSON, heading...)
+	case c.Calls != "":
+		heading := []string{"CALL", "METHOD", "NAME", "STATUS", "TOOK", "EVENTS", "BYTES", "CREATED"}
+		return show(c, c.mcpCalls(ctx, server), mcpCallRow, mcpCallJSON, heading...)
+	case c.Tasks:
+		heading := []string{"TASK", "TOOL", "STATUS", "EXECUTION", "PRINCIPAL", "UPDATED", "CREATED"}
+		return show(c, c.tasks(ctx, server), taskRow, taskJSON, heading...)
+	case c.Replicas:
+		heading := []string{"REPLICA", "URL", "VERSION", "RUNNING", "QUEUED", "STREAMS", "HEARTBEAT", "STARTED"}
+		return show(c, c.replicas(ctx, server), replicaRow, replicaJSON, heading...)
 	}
 	return show(c, c.executions(ctx, server), executionRow, executionJSON, "ID", "STATUS", "STARTED", "TOOK", "COMMAND")
 }

@@ -64,6 +64,11 @@ func (m *mcpEndpoint) endpoints() []api.MCPEndpoint {
 	return endpoints
 }
 
+// tasks are those that are shown.
+func (m *mcpEndpoint) tasks() *api.MCPTasks {
+	return &api.MCPTasks{Tasks: m.tools.Tasks(), Execution: mcpserver.ExecutionOf}
+}
+
 // openWindows lets other processes use the tools through the data directory. A file system without sockets is no
 // reason not to serve.
 func (s *server) openWindows(keepAlive time.Duration) {

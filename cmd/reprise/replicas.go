@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"time"
 
 	"reprise"
+	"reprise/internal/roster"
 	"reprise/replica"
 )
 
@@ -61,6 +63,20 @@ func agreeOnKeys(ctx context.Context, log *reprise.Log, keys *reprise.Keys) erro
 		}
 	}
 	return fmt.Errorf("%w: the replicas keep replacing each other's keys", errOtherKeys)
+}
+
+// openRoster begins to tell the other replicas what this server does.
+func (s *server) openRoster(c *serveCmd) {
+	host, log := s.host, s.log // a late call must not see them go
+	about := roster.About{URL: s.front.url(), Version: buildVersion(), Started: time.Now()}
+	s.roster = roster.New(roster.Options{
+		Replica: s.member, Name: c.replicaName(), Logger: s.logger,
+		About: func() roster.About {
+			now, counts := about, host.Counts()
+			now.Running, now.Queued, now.Streams = counts.Running, counts.Queued, log.Memory().Streams
+			return now
+		},
+	})
 }
 
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)

@@ -22,6 +22,7 @@ import (
 	"reprise/internal/identity"
 	"reprise/internal/logins"
 	"reprise/internal/oidc"
+	"reprise/internal/roster"
 	"reprise/internal/schedule"
 	"reprise/internal/storeurl"
 	"reprise/internal/webhook"
@@ -43,6 +44,7 @@ type server struct {
 	quotas  *quotas
 	host    *execution.Host
 	mcp     *mcpEndpoint
+	roster  *roster.Roster
 	// files are the roots of --files, and watches what watches them; nil where there are none.
 	files     *files.Roots
 	watches   *files.Watches
@@ -170,10 +172,12 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	if err = s.openSchedules(ctx, gate, metrics); err != nil {
 		return err
 	}
+	s.openRoster(c)
 	handler, err := api.New(s.log, s.host, gate, &api.Options{
 		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: s.front.console,
 		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Keys: s.keys, Audit: s.audit,
-		MCPSessions: s.mcp.endpoints(), Temp: s.dir.path, Files: s.files, Watches: s.watches,
+		MCPSessions: s.mcp.endpoints(), MCPTasks: s.mcp.tasks(), Replicas: s.roster, Temp: s.dir.path, Files: s.files,
+		Watches:  s.watches,
 		Webhooks: s.webhooks, Schedules: s.schedules, Issuers: s.issuers, Quotas: s.quotas.Book,
 		NoCompression: !c.Compress, Tracer: s.telemetry.tracer, Token: c.proofToken(),
 	})

@@ -18,6 +18,7 @@ type showCmd struct {
 	Stream  bool `short:"s" xor:"kind" env:"-" help:"NAME is a stream. This is assumed for a name with a slash."`
 	Session bool `xor:"kind" env:"-" help:"NAME is a session."`
 	MCP     bool `name:"mcp" xor:"kind" env:"-" help:"NAME is a session of an MCP client."`
+	Task    bool `xor:"kind" env:"-" help:"NAME is a task of an MCP client."`
 	JSON    bool `name:"json" help:"Print it as a line of JSON."`
 
 	Name string `arg:"" help:"Id of an execution, or name of a stream or session."`
@@ -52,6 +53,10 @@ func (c *showCmd) show(ctx context.Context, server *client.Client) (err error) {
 		var s client.MCPSession
 		s, err = server.ShowMCPSession(ctx, c.Name)
 		shown, rows = s.Raw, mcpSessionRows(&s)
+	case c.Task:
+		var t client.Task
+		t, err = server.ShowTask(ctx, c.Name)
+		shown, rows = t.Raw, taskRows(&t)
 	default:
 		var x client.Execution
 		x, err = server.Show(ctx, c.Name)

@@ -319,6 +319,9 @@ func TestExecutionEventsAreRefusedLikeStreams(t *testing.T) {
 	s, err := w.host.Stream(t.Context(), reprise.DefaultTenant, "x")
 	w.ok(err)
 	events := "/v1/executions/x/events?after="
+	w.eventually("its reader has gone", func() bool {
+		return w.do("GET", events+s.Cursor(99).String(), "").status != http.StatusTooManyRequests
+	})
 	w.do("GET", events+"junk", "").refused(400, "cursor_malformed")
 	w.do("GET", events+s.Cursor(99).String(), "").refused(409, "cursor_ahead")
 	a := w.do("GET", events+s.Cursor(0).String(), "", asSSE).refused(410, "cursor_expired")

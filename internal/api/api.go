@@ -18,6 +18,7 @@ import (
 	"reprise/internal/oidc"
 	"reprise/internal/otlp"
 	"reprise/internal/quota"
+	"reprise/internal/roster"
 	"reprise/internal/schedule"
 	"reprise/internal/webhook"
 )
@@ -79,6 +80,10 @@ type Options struct {
 	Console http.Handler
 	// MCPSessions are the endpoints whose sessions are shown at /v1/mcp/sessions. Default: none.
 	MCPSessions []MCPEndpoint
+	// MCPTasks are the tasks that /v1/tasks shows and cancels. Default: none, and these paths do not exist.
+	MCPTasks *MCPTasks
+	// Replicas are the servers that /v1/replicas lists. Default: none, and the path does not exist.
+	Replicas *roster.Roster
 	// Metrics counts. Make it before the Log, which needs its hooks. Default: one
 	// that knows of HTTP alone.
 	Metrics *Metrics

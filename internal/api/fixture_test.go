@@ -28,6 +28,7 @@ import (
 	"reprise/internal/identity"
 	"reprise/internal/schedule"
 	"reprise/internal/webhook"
+	"reprise/mcp/mcptask"
 	"reprise/store/memstore"
 )
 
@@ -67,6 +68,8 @@ type fixture struct {
 	hooks  *webhook.Hooks
 	timed  *schedule.Schedules
 	trail  *audit.Trail
+	mcp    http.Handler // of the tool "wait", whose calls become tasks
+	tasks  *mcptask.Tasks
 	logged *safeBuffer
 }
 
@@ -135,6 +138,7 @@ func start(tb testing.TB, s setup) *fixture {
 	if s.mcp != nil {
 		s.api.MCPSessions = s.mcp(w.log)
 	}
+	closeTasks := w.openTasks(&s.api)
 	gate := identity.NewGate(keys, verifier, &s.gate)
 	w.hooks, err = webhook.Open(context.Background(), w.log, &webhook.Options{
 		Principal: gate.Named, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
@@ -162,6 +166,7 @@ func start(tb testing.TB, s setup) *fixture {
 		transport.CloseIdleConnections()
 		w.http.Close()
 		closeFiles()
+		closeTasks()
 		w.hooks.Close()
 		w.timed.Close()
 		s.api.Audit.Close()

@@ -45,6 +45,14 @@ var wanted = map[string][]int{
 	"GET /v1/mcp/sessions/{id}":    {200, 404},
 	"DELETE /v1/mcp/sessions/{id}": {204},
 
+	"GET /v1/mcp/sessions/{id}/calls": {200, 400, 404},
+
+	"GET /v1/tasks":              {200, 400},
+	"GET /v1/tasks/{id}":         {200, 404},
+	"POST /v1/tasks/{id}/cancel": {204, 404},
+
+	"GET /v1/replicas": {200, 400},
+
 	"GET /v1/proof":             {200, 400},
 	"GET /v1/keys":              {200},
 	"POST /v1/keys":             {201, 422},

@@ -36,7 +36,32 @@ type mcpClientBody struct {
 }
 
 type mcpSessionLinks struct {
-	Self string `json:"self"`
+	Self  string `json:"self"`
+	Calls string `json:"calls"`
+}
+
+// mcpCallBody is how a call of a session is shown.
+type mcpCallBody struct {
+	ID       string          `json:"id"`
+	Method   string          `json:"method"`
+	Name     string          `json:"name"`
+	Requests int             `json:"requests"`
+	Status   string          `json:"status"`
+	Created  execution.Time  `json:"created"`
+	Ended    *execution.Time `json:"ended"`
+	Events   uint64          `json:"events"`
+	Bytes    int64           `json:"bytes"`
+}
+
+func showMCPCall(c *mcphttp.CallInfo) mcpCallBody {
+	b := mcpCallBody{
+		ID: c.ID, Method: c.Method, Name: c.Name, Requests: c.Requests, Status: "running",
+		Created: timeOf(c.Created), Ended: timeOrNull(c.Ended), Events: c.Events, Bytes: c.Bytes,
+	}
+	if b.Ended != nil {
+		b.Status = "answered"
+	}
+	return b
 }
 
 // MCPEndpoint is an endpoint whose sessions can be seen.
@@ -46,11 +71,12 @@ type MCPEndpoint struct {
 }
 
 func (e *MCPEndpoint) show(s *mcphttp.SessionInfo) mcpSessionBody {
+	self := "/v1/mcp/sessions/" + url.PathEscape(s.ID)
 	return mcpSessionBody{
 		ID: s.ID, Endpoint: e.Name, Client: mcpClientBody{s.Client, s.ClientVersion}, Version: s.Version,
 		Principal: s.Principal, Created: timeOf(s.Created), LastActivity: timeOf(s.Used),
 		Streams: s.Streams, Running: s.Running, Bytes: s.Bytes,
-		Links: mcpSessionLinks{"/v1/mcp/sessions/" + url.PathEscape(s.ID)},
+		Links: mcpSessionLinks{Self: self, Calls: self + "/calls"},
 	}
 }
 
@@ -111,6 +137,36 @@ func (s *Server) showMCPSession(x *exchange) error {
 		if !errors.Is(err, reprise.ErrNotFound) {
 			return err
 		}
+	}
+	return reprise.ErrNotFound
+}
+
+// listMCPCalls lists the kept calls of a session.
+func (s *Server) listMCPCalls(x *exchange) error {
+	limit, cursor, err := x.query.page()
+	if err != nil {
+		return err
+	}
+	if !x.who.MayAll(identity.ScopeRead) {
+		return reprise.ErrNotFound
+	}
+	for i := range s.opts.MCPSessions {
+		page, err := s.opts.MCPSessions[i].Handler.Calls(
+			x.r.Context(), x.who.Tenant, x.r.PathValue("id"), limit, cursor)
+		if errors.Is(err, reprise.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		shown := make([]mcpCallBody, len(page.Calls))
+		for i := range page.Calls {
+			shown[i] = showMCPCall(&page.Calls[i])
+		}
+		return s.answer(x, http.StatusOK, struct {
+			Calls      []mcpCallBody `json:"calls"`
+			NextCursor string        `json:"next_cursor"`
+		}{shown, page.Next})
 	}
 	return reprise.ErrNotFound
 }

@@ -65,9 +65,15 @@ func TestMCPSessions(t *testing.T) {
 	if !strings.Contains(a.body, `"client":{"name":"c","version":"2"}`) || a.text("version") != "2025-11-25" {
 		t.Errorf("shown: %s", a.body)
 	}
+	calls := w.do("GET", "/v1/mcp/sessions/"+ids[2]+"/calls", "").is(200)
+	if calls.body != `{"calls":[],"next_cursor":""}`+"\n" {
+		t.Errorf("its calls: %s", calls.body)
+	}
+	w.do("GET", "/v1/mcp/sessions/"+ids[2]+"/calls?cursor=x", "").refused(400, "invalid")
 	w.do("DELETE", "/v1/mcp/sessions/"+ids[2], "").is(204)
 	w.do("DELETE", "/v1/mcp/sessions/"+ids[2], "").is(204)
 	w.do("GET", "/v1/mcp/sessions/"+ids[2], "").refused(404, "not_found")
+	w.do("GET", "/v1/mcp/sessions/"+ids[2]+"/calls", "").refused(404, "not_found")
 	for _, cursor := range []string{"x", "9.", "-1.", "0.x"} {
 		w.do("GET", "/v1/mcp/sessions?cursor="+cursor, "").refused(400, "invalid")
 	}

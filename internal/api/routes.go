@@ -38,7 +38,8 @@ type route struct {
 var eventQuery = []string{"after", "cursor", "types", "gap", "cursors", "limit", "wait", identity.TicketParam}
 
 func routes() []route {
-	return slices.Concat(coreRoutes(), interpreterRoutes(), fileRoutes(), webhookRoutes(), scheduleRoutes())
+	return slices.Concat(coreRoutes(), interpreterRoutes(), fileRoutes(), webhookRoutes(), scheduleRoutes(),
+		replicaRoutes(), taskRoutes())
 }
 
 // coreRoutes returns the routes that every server has, except those of the store.
@@ -88,6 +89,7 @@ func coreRoutes() []route {
 		{"GET", "/v1/mcp/sessions", identity.ScopeRead, []string{"limit", "cursor"}, (*Server).listMCPSessions},
 		{"GET", "/v1/mcp/sessions/{id}", identity.ScopeRead, nil, (*Server).showMCPSession},
 		{"DELETE", "/v1/mcp/sessions/{id}", identity.ScopeControl, nil, (*Server).endMCPSession},
+		{"GET", "/v1/mcp/sessions/{id}/calls", identity.ScopeRead, []string{"limit", "cursor"}, (*Server).listMCPCalls},
 
 		{"POST", "/v1/login", public, nil, (*Server).login},
 		{"DELETE", "/v1/login", public, nil, (*Server).logout},
@@ -191,6 +193,8 @@ func (s *Server) lacks(path string) bool {
 		s.opts.Files == nil && strings.HasPrefix(path, filesPath) ||
 		s.opts.Webhooks == nil && strings.HasPrefix(path, webhooksPath) ||
 		s.opts.Schedules == nil && strings.HasPrefix(path, schedulesPath) ||
+		s.opts.Replicas == nil && strings.HasPrefix(path, replicasPath) ||
+		s.opts.MCPTasks == nil && strings.HasPrefix(path, tasksPath) ||
 		s.opts.Keys == nil && strings.HasPrefix(path, keysPath) ||
 		s.opts.Audit == nil && strings.HasPrefix(path, auditPath)
 }

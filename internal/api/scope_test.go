@@ -309,7 +309,7 @@ func TestOtherTenantsSeeNothing(t *testing.T) {
 	w.with(key, func() {
 		// These make something of their own under the same name.
 		sameAsAbsent(w, theirs, named(t, "PUT /v1/streams/{name}"))
-		for _, list := range []string{"streams", "executions", "sessions", "mcp/sessions"} {
+		for _, list := range []string{"streams", "executions", "sessions", "mcp/sessions", "tasks"} {
 			if a := w.do("GET", "/v1/"+list, "").is(200); strings.Contains(a.body, "them") {
 				t.Errorf("%s: %s", list, a.body)
 			}

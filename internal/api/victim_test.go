@@ -66,6 +66,7 @@ func newVictim(t *testing.T, s setup) *victimFixture {
 	).is(201).text("id")
 	id["/v1/keys"], _ = v.key(reprise.DefaultTenant, "read")
 	id["/v1/mcp/sessions"] = beginMCP(t, handler)
+	id["/v1/tasks"] = v.task("token", secretContent)
 	v.portrait = v.look()
 	return v
 }
@@ -168,7 +169,7 @@ func (v *victimFixture) look() string {
 		"/v1/interpreters", "/v1/webhooks/" + v.hidden.collection["/v1/webhooks"], "/v1/sessions/" + v.hidden.word,
 		"/v1/schedules/" + v.hidden.collection["/v1/schedules"], "/v1/mcp/sessions",
 		"/v1/files/content?path=work%2F" + v.hidden.word, "/v1/keys/" + v.hidden.collection["/v1/keys"],
-		uploadAt("upload", v.hidden.word),
+		uploadAt("upload", v.hidden.word), "/v1/tasks/" + v.hidden.collection["/v1/tasks"],
 	} {
 		a := v.do("GET", path, "").is(200)
 		fmt.Fprintf(&b, "%s: %s\n", path, volatile.ReplaceAllString(a.body, ""))

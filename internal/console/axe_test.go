@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"testing"
 )
@@ -52,6 +53,9 @@ func TestAxeFindsNothingSerious(t *testing.T) {
 				{"#/webhooks", "example.org"},
 				{"#/webhooks/" + s.listed("webhooks"), "Send a test"},
 				{"#/mcp", "desktop"},
+				{"#/mcp/" + s.listed("mcp/sessions"), "No calls are kept"},
+				{"#/tasks", "execute_code"},
+				{"#/replicas", "this page"},
 				{"#/server", "events committed"},
 			} {
 				p.eval(fmt.Sprintf("location.hash = %q", view.hash))
@@ -99,7 +103,7 @@ func (p *page) inspect(program, scheme string, width int, name string) {
 // listed is the id of the first of a list.
 func (s *server) listed(kind string) string {
 	s.Helper()
-	return s.call("GET", "/v1/"+kind, nil)[kind].([]any)[0].(map[string]any)["id"].(string)
+	return s.call("GET", "/v1/"+kind, nil)[path.Base(kind)].([]any)[0].(map[string]any)["id"].(string)
 }
 
 // fill gives a server something to show.
@@ -125,6 +129,7 @@ func fill(s *server) {
 		"env":        map[string]string{"PS1": "$ "},
 	})
 	s.initialize("desktop")
+	s.task("sleep 600")
 	s.call("POST", "/v1/schedules", map[string]any{
 		"cron": "30 5 * * 1", "zone": "Europe/Berlin", "execution": map[string]any{"command": "./report.sh --weekly"},
 	})

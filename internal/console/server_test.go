@@ -168,22 +168,56 @@ func (s *server) call(method, path string, body any) map[string]any {
 	return result
 }
 
-// initialize begins a session of an MCP client.
-func (s *server) initialize(client string) {
+// initialize begins a session of an MCP client and returns its id.
+func (s *server) initialize(client string) string {
 	s.Helper()
-	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",
-		"capabilities":{},"clientInfo":{"name":%q,"version":"1.0"}}}`, client)
+	_, header := s.mcp(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",
+		"capabilities":{},"clientInfo":{"name":%q,"version":"1.0"}}}`, client))
+	id := header.Get("Mcp-Session-Id")
+	if id == "" {
+		s.Fatal("initialize: there is no session")
+	}
+	return id
+}
+
+// task makes a task of an MCP client that runs a shell command, which has to take more than two seconds. It returns the
+// id of the task.
+func (s *server) task(command string) string {
+	s.Helper()
+	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"execute_code",
+		"arguments":{"command":%q,"wait_seconds":50},"_meta":{
+		"io.modelcontextprotocol/protocolVersion":"2026-07-28",
+		"io.modelcontextprotocol/clientInfo":{"name":"test","version":"1"},
+		"io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}}}}`, command)
+	text, _ := s.mcp(body, "Mcp-Protocol-Version", "2026-07-28", "Mcp-Method", "tools/call", "Mcp-Name", "execute_code")
+	_, rest, _ := strings.Cut(text, `"taskId":"`)
+	id, _, ok := strings.Cut(rest, `"`)
+	if !ok {
+		s.Fatalf("the call has become no task: %s", text)
+	}
+	return id
+}
+
+// mcp sends a message of an MCP client, with headers as names and values in turns.
+func (s *server) mcp(body string, headers ...string) (string, http.Header) {
+	s.Helper()
 	r, err := http.NewRequestWithContext(s.Context(), "POST", s.url+"/mcp", strings.NewReader(body))
 	check(s, err)
 	r.Header.Set("Authorization", "Bearer "+s.token)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
 	answer, err := http.DefaultClient.Do(r)
 	check(s, err)
 	defer answer.Body.Close()
-	if _, err := io.ReadAll(answer.Body); err != nil || answer.Header.Get("Mcp-Session-Id") == "" {
-		s.Fatalf("initialize: %s, %v", answer.Status, err)
+	text, err := io.ReadAll(answer.Body)
+	check(s, err)
+	if answer.StatusCode >= 300 {
+		s.Fatalf("%s: %s %s", body, answer.Status, text)
 	}
+	return string(text), answer.Header
 }
 
 // run starts a shell command under an id.

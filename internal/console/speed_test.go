@@ -7,7 +7,11 @@ import (
 	"testing"
 )
 
-var manyLines = flag.Int("lines", 100_000, "lines of the execution of TestManyLines")
+var (
+	manyLines      = flag.Int("lines", 100_000, "lines of the execution of TestManyLines")
+	manyExecutions = flag.Int("executions", 100, "executions of TestManyExecutions")
+	manyEvents     = flag.Int("events", 20_000, "events of the stream of TestManyEvents")
+)
 
 // drawn is a JavaScript expression for the number of elements in the view of the output, whatever there is of it.
 const drawn = `document.querySelectorAll(".term *").length`
@@ -86,6 +90,59 @@ func TestManyLines(t *testing.T) {
 	p.press("Enter")
 	p.output(fmt.Sprintf("line %d of many", *manyLines-7))
 	p.whole(int(p.eval(counted("received")).(float64)))
+}
+
+// TestManyExecutions: the newest of many executions are there at once, and the oldest can be found.
+func TestManyExecutions(t *testing.T) {
+	s := startServer(t)
+	for i := range *manyExecutions {
+		s.run(fmt.Sprintf("x%06d", i), fmt.Sprint("exit ", i%2), nil)
+	}
+	s.run("newest", "true", nil)
+	s.ended("newest")
+	p := s.login(startBrowser(t), 1280, 800, "#/server")
+	p.text("events committed")
+	p.eval(`began = performance.now(), location.hash = "#/executions"`)
+	p.until(rowCount + " > 10")
+	t.Logf("the newest of %d are there after %.0f ms", *manyExecutions, p.eval("performance.now() - began"))
+	p.eval("began = performance.now()")
+	p.fill("input[type=search]", "x000000")
+	if *manyExecutions < 10_000 { // as far as the search goes
+		p.until(rowCount + " === 1")
+		t.Logf("the oldest is found after %.0f ms", p.eval("performance.now() - began"))
+	}
+	p.fill("input[type=search]", "")
+	p.until(rowCount + " > 10")
+	if n := p.eval(rowCount).(float64); n > 100 {
+		t.Errorf("%v rows are drawn", n)
+	}
+}
+
+// TestManyEvents: the first of many events are there at once, and all of them are counted.
+func TestManyEvents(t *testing.T) {
+	const each = 1000
+	s := startServer(t)
+	s.call("PUT", "/v1/streams/many", map[string]any{"retention": map[string]any{
+		"max_events": 1 << 30, "max_bytes": 1 << 40,
+	}})
+	batch := make([]map[string]any, each)
+	for from := 0; from < *manyEvents; from += each {
+		for i := range batch {
+			batch[i] = map[string]any{"type": "note", "data": map[string]any{"n": from + i}}
+		}
+		s.call("POST", "/v1/streams/many/events", map[string]any{"events": batch})
+	}
+	p := s.login(startBrowser(t), 1280, 800, "#/streams")
+	p.text("many")
+	p.eval(`began = performance.now(), location.hash = "#/streams/many"`)
+	p.until(rowCount + " > 10")
+	t.Logf("the first events are there after %.0f ms", p.eval("performance.now() - began"))
+	p.until(fmt.Sprintf("%s === %d", counted("received"), *manyEvents))
+	t.Logf("all %d are there after %.0f ms", *manyEvents, p.eval("performance.now() - began"))
+	if n := p.eval(rowCount).(float64); n > 100 {
+		t.Errorf("%v rows are drawn", n)
+	}
+	p.whole(*manyEvents)
 }
 
 // TestMuchOutputIsDrawnSmoothly follows 5,000 lines a second: the page draws frames, not lines.

@@ -224,6 +224,13 @@ type runNote struct {
 	Cancels bool `json:"cancels,omitempty"`
 }
 
+// ExecutionOf returns the id of the execution that the note of a task names, or "".
+func ExecutionOf(note json.RawMessage) string {
+	var n runNote
+	_ = json.Unmarshal(note, &n) // a task without a note has no execution yet
+	return n.ID
+}
+
 // resume waits for the run of a task whose server has died, and returns its result. The run has outlived the server or
 // was ended as lost.
 func (s *Server) resume(ctx context.Context, tenant reprise.Tenant, note json.RawMessage) (*mcp.CallToolResult, error) {

@@ -25,6 +25,8 @@ const (
 type callsMeta struct {
 	// Calls are the ids of its requests.
 	Calls []json.RawMessage `json:"calls"`
+	// Asked describes the first of them, in the same order. Streams of earlier versions have none.
+	Asked []askedMeta `json:"asked,omitempty"`
 }
 
 var lostError = rpcError{

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -64,6 +65,63 @@ func TestSessionsCanBeSeen(t *testing.T) {
 		}
 		if err := w.handler.EndSession(t.Context(), "elsewhere", c.session); !errors.Is(err, reprise.ErrNotFound) {
 			t.Errorf("another tenant ends it: %v", err)
+		}
+		w.tools.release("g")
+		running.want(`"done"`)
+		running.ends()
+	})
+}
+
+// TestCallsCanBeSeen: the kept calls of a session are listed with their tool, state, times and size, in pages.
+func TestCallsCanBeSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, setup{})
+		c, other := w.begin("2025-11-25"), w.begin("2025-11-25")
+		begun := time.Now()
+		for range 3 {
+			s := c.tool("echo", toolInput{Bytes: 1000})
+			s.prime()
+			s.want(`"result"`)
+			s.ends()
+			o := other.tool("echo", toolInput{Bytes: 10})
+			o.prime()
+			o.want(`"result"`)
+			o.ends()
+		}
+		time.Sleep(time.Minute)
+		running := c.tool("steps", toolInput{Gate: "g"})
+		running.prime()
+		all, err := w.handler.Calls(t.Context(), reprise.DefaultTenant, c.session, 100, "")
+		check(t, err)
+		if len(all.Calls) != 4 || all.Next != "" {
+			t.Fatalf("%+v", all)
+		}
+		if r := all.Calls[0]; r.Method != "tools/call" || r.Name != "steps" || r.Requests != 1 || !r.Ended.IsZero() ||
+			r.Created.Sub(begun) < time.Minute {
+			t.Errorf("the one that runs: %+v", r)
+		}
+		for _, r := range all.Calls[1:] {
+			if r.Method != "tools/call" || r.Name != "echo" || r.Ended.IsZero() || r.Bytes < 1000 || r.Events == 0 {
+				t.Errorf("one that was answered: %+v", r)
+			}
+		}
+		var paged []mcphttp.CallInfo
+		for after, pages := "", 0; pages == 0 || after != ""; pages++ {
+			page, err := w.handler.Calls(t.Context(), reprise.DefaultTenant, c.session, 1, after)
+			check(t, err)
+			if paged, after = append(paged, page.Calls...), page.Next; len(page.Calls) > 1 || pages > 9 {
+				t.Fatalf("page %d: %+v", pages, page)
+			}
+		}
+		if !slices.Equal(paged, all.Calls) {
+			t.Errorf("in pages: %+v", paged)
+		}
+		for tenant, session := range map[reprise.Tenant]string{
+			"elsewhere": c.session, reprise.DefaultTenant: strings.Repeat("A", 26),
+		} {
+			if _, err := w.handler.Calls(t.Context(), tenant, session, 1, ""); !errors.Is(err, reprise.ErrNotFound) {
+				t.Errorf("%s in %s: %v", session, tenant, err)
+			}
 		}
 		w.tools.release("g")
 		running.want(`"done"`)

@@ -211,7 +211,7 @@ func (s *Session) keepCall(ctx context.Context, x *Exchange, e *early) (*reprise
 	meta := callsMeta{}
 	for i := range x.Messages {
 		if m := &x.Messages[i]; m.isCall() {
-			meta.Calls = append(meta.Calls, json.RawMessage(m.ID))
+			meta.add(m)
 		}
 	}
 	owner, err := s.h.owner()

@@ -194,11 +194,14 @@ func (t *Tasks) find(ctx context.Context, tenant reprise.Tenant, principal, id s
 	if v.meta.Principal != principal {
 		return found{}, reprise.ErrNotFound
 	}
-	if !v.expires.IsZero() && time.Now().After(v.expires) {
+	if v.isExpired() {
 		return found{}, reprise.ErrExpired
 	}
 	return found{v, stream}, nil
 }
+
+// isExpired reports whether the task may have been removed by now.
+func (v *view) isExpired() bool { return !v.expires.IsZero() && time.Now().After(v.expires) }
 
 // isID reports whether id has the form of rand.Text, so that it can be part of a name.
 func isID(id string) bool {
@@ -219,7 +222,7 @@ const readTries = 5
 // read reads all that is there of a task.
 func read(ctx context.Context, stream *reprise.Stream, id string) (v *view, err error) {
 	for range readTries {
-		if v, err = readOnce(ctx, stream, id); !isEpochChanged(err) {
+		if v, err = readFrom(ctx, stream, reprise.Earliest(), id); !isEpochChanged(err) {
 			break
 		}
 	}
@@ -232,8 +235,9 @@ func isEpochChanged(err error) bool {
 	return ok && window.Reason == reprise.EpochChanged
 }
 
-func readOnce(ctx context.Context, stream *reprise.Stream, id string) (*view, error) {
-	reader, err := stream.Reader(ctx, reprise.Earliest())
+// readFrom reads what is there of a task after a position.
+func readFrom(ctx context.Context, stream *reprise.Stream, at reprise.Position, id string) (*view, error) {
+	reader, err := stream.Reader(ctx, at)
 	if err != nil {
 		return nil, err
 	}

@@ -164,6 +164,46 @@ def test_lists_and_sessions(server: Server, kind: str) -> None:
         assert call(call.client.list, session=session).items == []
 
 
+def test_tasks_and_replicas(server: Server, kind: str) -> None:
+    call_of_tool = {"name": "execute_code", "arguments": {"command": "sleep 600", "wait_seconds": 50}}
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+    }
+    made = httpx.post(
+        f"{server.url}/mcp",
+        json={"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {**call_of_tool, "_meta": meta}},
+        headers={
+            "Authorization": f"Bearer {server.token}",
+            "Accept": "application/json, text/event-stream",
+            "Mcp-Protocol-Version": "2026-07-28",
+            "Mcp-Method": "tools/call",
+            "Mcp-Name": "execute_code",
+        },
+        timeout=60,
+        trust_env=False,
+    )
+    assert "taskId" in made.text
+    with Caller(kind, server.url, server.token) as call:
+        tasks = call.client.tasks
+        task = call(tasks.list, limit=1).items[0]
+        assert (task.tool, task.status, task.ttl_ms, task.expires) == ("execute_code", "working", None, None)
+        assert call(call.client.show, task.execution).status == "running"
+        call(tasks.cancel, task.id)
+        until(lambda: call(tasks.show, task.id).status == "cancelled", 30, "the task is not cancelled")
+        ended = call(tasks.show, task.id)
+        assert ended.cancel_requested and ended.expires > ended.created
+        with pytest.raises(ProblemError, match="not_found"):
+            call(tasks.cancel, "A" * 26)
+        replicas = call(call.client.replicas.list)
+        assert replicas.next_cursor == "" and len(replicas.items) == 1
+        replica = replicas.items[0]
+        assert (replica.self, replica.answers, replica.last_heartbeat) == (True, True, None)
+        assert replica.executions is not None and replica.started is not None
+        assert call(call.client.replicas.list, cursor=replica.id).items == []
+
+
 def test_streams_and_tickets(server: Server, kind: str) -> None:
     name = f"builds/linux-{secrets.token_hex(4)}"
     with Caller(kind, server.url, server.token) as call:

@@ -29,9 +29,9 @@ WORDS = {
     "async_wait_for": "wait_for",
     "asynccontextmanager": "contextmanager",
     "asyncio": "threading",
-    "tasks": "threads",
 }
 RULES = [
+    (re.compile(r"\bseveral tasks\b"), "several threads"),
     (re.compile(r"AsyncGenerator\[(\w+), None\]"), r"Generator[\1, None, None]"),
     (re.compile(r"\b(async|await) "), ""),
     (re.compile(r"\b(" + "|".join(WORDS) + r")\b"), lambda m: WORDS[m[0]]),

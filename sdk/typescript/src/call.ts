@@ -274,8 +274,8 @@ export function checkName(op: string, name: string): void {
   if (name === '' || name === '.' || name === '..') throw givenUp(new InvalidError(`${JSON.stringify(name)} names nothing`), op, 0)
 }
 
-/** The path of an execution, interpreter, stream, session, watch or key, with what comes behind it. */
-export function pathOf(kind: 'executions' | 'interpreters' | 'streams' | 'sessions' | 'files/watches' | 'keys', name: string, rest = ''): string {
+/** The path of an execution, interpreter, stream, session, task, watch or key, with what comes behind it. */
+export function pathOf(kind: 'executions' | 'interpreters' | 'streams' | 'sessions' | 'tasks' | 'files/watches' | 'keys', name: string, rest = ''): string {
   return `/v1/${kind}/${encodeURIComponent(name)}${rest}`
 }
 

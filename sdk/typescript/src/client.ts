@@ -11,7 +11,7 @@ import type { OutputOptions } from './output.js'
 import { type Page, type PageOptions, readPage } from './page.js'
 import { Producer, type ProducerOptions } from './producer.js'
 import { receiptsHeader } from './receipts.js'
-import { Sessions, Streams, Tickets } from './resources.js'
+import { Replicas, Sessions, Streams, Tasks, Tickets } from './resources.js'
 import { Stdin, writeStdin } from './stdin.js'
 import type { Execution, ExecutionList, ExecutionQuery, Screen, StartRequest, StdinState } from './wire.js'
 
@@ -61,6 +61,10 @@ export class Reprise {
   readonly streams: Streams
   /** Groups of executions. */
   readonly sessions: Sessions
+  /** Tasks of clients of the Model Context Protocol. */
+  readonly tasks: Tasks
+  /** The servers that share the store. */
+  readonly replicas: Replicas
   /** Tickets for pages that must not have a token. */
   readonly tickets: Tickets
   /** The files of a server with `--files`. */
@@ -77,6 +81,8 @@ export class Reprise {
     this.caller = new Caller(settings)
     this.streams = new Streams(this.caller)
     this.sessions = new Sessions(this.caller)
+    this.tasks = new Tasks(this.caller)
+    this.replicas = new Replicas(this.caller)
     this.tickets = new Tickets(this.caller)
     this.files = new Files(this.caller)
     this.keys = new Keys(this.caller)

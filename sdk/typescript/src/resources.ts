@@ -3,7 +3,18 @@ import type { StreamEvent } from './event.js'
 import type { FollowOptions } from './follow.js'
 import { Follow } from './loop.js'
 import { type Page, type PageOptions, readPage } from './page.js'
-import type { Session, SessionList, Stream, StreamConfig, StreamList, Ticket, TicketRequest } from './wire.js'
+import type {
+  ReplicaList,
+  Session,
+  SessionList,
+  Stream,
+  StreamConfig,
+  StreamList,
+  Task,
+  TaskList,
+  Ticket,
+  TicketRequest,
+} from './wire.js'
 
 interface CallOptions {
   signal?: AbortSignal
@@ -85,6 +96,38 @@ export class Sessions {
   }
 }
 
+/** Tasks of clients of the Model Context Protocol: one's own and, with the scope `admin`, those of one's tenant. */
+export class Tasks {
+  /** @internal */
+  constructor(private readonly caller: Caller) {}
+
+  /** Returns one page of tasks, newest first. */
+  list(options: ListOptions = {}): Promise<TaskList> {
+    return this.caller.json(listRequest('tasks', options), options.signal)
+  }
+
+  /** Returns a task. */
+  async show(id: string, options?: CallOptions): Promise<Task> {
+    return this.caller.json(plain(`show task ${id}`, 'GET', 'tasks', id), options?.signal)
+  }
+
+  /** Asks the tool of a task to stop, and does not wait for it. Has no effect on a task that has ended. */
+  async cancel(id: string, options?: CallOptions): Promise<void> {
+    return this.caller.empty(plain(`cancel task ${id}`, 'POST', 'tasks', id, '/cancel'), options?.signal)
+  }
+}
+
+/** The servers that share the store, for principals with the scope `admin`. */
+export class Replicas {
+  /** @internal */
+  constructor(private readonly caller: Caller) {}
+
+  /** Returns one page of servers, by id, with what each of them does. */
+  list(options: ListOptions = {}): Promise<ReplicaList> {
+    return this.caller.json(listRequest('replicas', options), options.signal)
+  }
+}
+
 /** Tickets, each of which permits reading one stream until it expires, and nothing else. */
 export class Tickets {
   /** @internal */
@@ -103,11 +146,11 @@ export class Tickets {
   }
 }
 
-function plain(op: string, method: string, kind: 'streams' | 'sessions', name: string): Request {
+function plain(op: string, method: string, kind: 'streams' | 'sessions' | 'tasks', name: string, rest?: string): Request {
   checkName(op, name)
-  return { op, method, path: pathOf(kind, name) }
+  return { op, method, path: pathOf(kind, name, rest) }
 }
 
-function listRequest(kind: 'streams' | 'sessions', { limit, cursor }: ListOptions): Request {
+function listRequest(kind: 'streams' | 'sessions' | 'tasks' | 'replicas', { limit, cursor }: ListOptions): Request {
   return { op: `list ${kind}`, method: 'GET', path: `/v1/${kind}`, query: parameters({ limit, cursor }) }
 }

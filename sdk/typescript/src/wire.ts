@@ -290,6 +290,55 @@ export interface SessionList {
   next_cursor: string
 }
 
+/** A task of a client of the Model Context Protocol: a call of a tool whose result the client polls. */
+export interface Task {
+  id: string
+  tool: string
+  status: 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled'
+  /** What the tool says about its state. */
+  message: string
+  principal: string
+  /** The id of the execution that the task waits for. */
+  execution: string | null
+  created: string
+  updated: string
+  /** When the task may be removed; null before the end. */
+  expires: string | null
+  /** The milliseconds from `created` to `expires`. */
+  ttl_ms: number | null
+  /** Somebody has asked to cancel the task. */
+  cancel_requested: boolean
+  links: { self: string; execution?: string }
+}
+
+export interface TaskList {
+  tasks: Task[]
+  next_cursor: string
+}
+
+/** One of the servers that share a store. What only the server itself knows is null if it does not answer. */
+export interface Replica {
+  id: string
+  /** It is the server that answered the request. */
+  self: boolean
+  answers: boolean
+  url: string | null
+  version: string | null
+  started: string | null
+  /** When it got its id. Null for a server that has its store alone. */
+  joined: string | null
+  last_heartbeat: string | null
+  /** The executions that it runs. */
+  executions: { running: number; queued: number } | null
+  /** The number of streams that it has in memory. */
+  streams: number | null
+}
+
+export interface ReplicaList {
+  replicas: Replica[]
+  next_cursor: string
+}
+
 export interface StreamConfig {
   retention?: Retention
   labels?: Record<string, string>

@@ -102,6 +102,46 @@ test('signal, cancel and remove', async () => {
   await assert.rejects(all(reprise.follow(id)), { code: 'not_found', op: `follow execution ${id}`, tries: 1 })
 })
 
+test('replicas and tasks', async () => {
+  const { replicas, next_cursor } = await reprise.replicas.list()
+  assert.ok(replicas.length === 1 && replicas[0]?.self && replicas[0].answers && replicas[0].executions && next_cursor === '')
+  assert.deepEqual((await reprise.replicas.list({ cursor: replicas[0].id, limit: 1 })).replicas, [])
+  const made = await fetch(`${server.url}/mcp`, {
+    method: 'POST',
+    headers: {
+      Authorization: `Bearer ${server.token}`,
+      'Content-Type': 'application/json',
+      Accept: 'application/json, text/event-stream',
+      'Mcp-Protocol-Version': '2026-07-28',
+      'Mcp-Method': 'tools/call',
+      'Mcp-Name': 'execute_code',
+    },
+    body: JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      method: 'tools/call',
+      params: {
+        name: 'execute_code',
+        arguments: { command: 'sleep 600', wait_seconds: 50 },
+        _meta: {
+          'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+          'io.modelcontextprotocol/clientInfo': { name: 'test', version: '1' },
+          'io.modelcontextprotocol/clientCapabilities': { extensions: { 'io.modelcontextprotocol/tasks': {} } },
+        },
+      },
+    }),
+  })
+  assert.match(await made.text(), /taskId/)
+  const { tasks } = await reprise.tasks.list({ limit: 1 })
+  const task = tasks[0]
+  assert.ok(task?.tool === 'execute_code' && task.status === 'working' && task.execution && task.ttl_ms === null)
+  await reprise.tasks.cancel(task.id)
+  while ((await reprise.tasks.show(task.id)).status === 'working') await new Promise((resolve) => setTimeout(resolve, 20))
+  const ended = await reprise.tasks.show(task.id)
+  assert.ok(ended.status === 'cancelled' && ended.cancel_requested && ended.expires)
+  await assert.rejects(reprise.tasks.cancel('A'.repeat(26)), { code: 'not_found' })
+})
+
 test('output is exact, as a stream of bytes, through cuts', async (t) => {
   const id = 'bytes'
   await reprise.run({ id, command: 'head -c 300000 /dev/zero; printf "\\377\\376end"' }).result()

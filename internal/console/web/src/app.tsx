@@ -5,13 +5,16 @@ import { ExecutionPage } from './execution'
 import { ExecutionsPage } from './executions'
 import { useAction, useTitle } from './hooks'
 import { MCPPage } from './mcp'
+import { MCPSessionPage } from './mcpcalls'
 import { Empty, ProblemBox, caret } from './parts'
+import { ReplicasPage } from './replicas'
 import { type Route, hrefs, useRoute } from './route'
 import { SchedulePage, SchedulesPage } from './schedules'
 import { ServerPage } from './server'
 import { SessionsPage } from './sessions'
 import { StartPage } from './start'
 import { StreamPage, StreamsPage } from './streams'
+import { TasksPage } from './tasks'
 import { type Theme, chooseTheme, chosenTheme } from './theme'
 import { WebhookPage, WebhooksPage } from './webhooks'
 
@@ -114,7 +117,9 @@ const links: [string, string, Route['page'][]][] = [
   ['Sessions', hrefs.sessions, ['sessions']],
   ['Schedules', hrefs.schedules, ['schedules', 'schedule']],
   ['Webhooks', hrefs.webhooks, ['webhooks', 'webhook']],
-  ['MCP', hrefs.mcp, ['mcp']],
+  ['MCP', hrefs.mcp, ['mcp', 'mcp-session']],
+  ['Tasks', hrefs.tasks, ['tasks']],
+  ['Replicas', hrefs.replicas, ['replicas']],
   ['Server', hrefs.server, ['server']],
 ]
 
@@ -186,6 +191,12 @@ function Page({ route }: { route: Route }): ComponentChildren {
       return <WebhookPage key={route.name} id={route.name} />
     case 'mcp':
       return <MCPPage />
+    case 'mcp-session':
+      return <MCPSessionPage key={route.name} id={route.name} />
+    case 'tasks':
+      return <TasksPage />
+    case 'replicas':
+      return <ReplicasPage />
     case 'server':
       return <ServerPage />
     case 'none':

@@ -4,6 +4,7 @@ import { bytes, count, plural } from './format'
 import { useAction, usePolled, useTitle } from './hooks'
 import { TryIt } from './mcptry'
 import { Empty, Heading, ProblemBox, SearchField, VirtualRows, When } from './parts'
+import { hrefs } from './route'
 import type { MCPSession } from './wire'
 
 /** The clients of the Model Context Protocol that have a session. */
@@ -52,8 +53,8 @@ export function MCPPage() {
       {value && rows.length === 0 && !trying && text === '' && (
         <Empty title="No client has a session">
           <p>
-            Point one at <code>{location.origin}/mcp</code>. Clients of the revision of 2026-07-28 have no sessions; what they run is among the
-            executions.
+            Point one at <code>{location.origin}/mcp</code>. Clients of the revision of 2026-07-28 have no sessions; their long calls are
+            among the <a href={hrefs.tasks}>tasks</a>.
           </p>
         </Empty>
       )}
@@ -66,7 +67,7 @@ function Cells({ session: s, busy, onEnd }: { session: MCPSession; busy: boolean
   return (
     <>
       <span role="cell" class="cell-command" title={`${s.id}, ${s.principal}`}>
-        <b>{name}</b> <span class="soft">{[s.client.version, s.endpoint === 'mcp' ? '' : s.endpoint].filter(Boolean).join(' · ')}</span>
+        <a href={hrefs.mcpSession(s.id)}>{name}</a> <span class="soft">{[s.client.version, s.endpoint === 'mcp' ? '' : s.endpoint].filter(Boolean).join(' · ')}</span>
       </span>
       <span role="cell" class="soft">{s.version}</span>
       <span role="cell" class="number" title={`${plural(s.streams, 'stream')} kept`}>{s.running > 0 ? `${count(s.running)} running` : '–'}</span>

@@ -4,6 +4,7 @@ import { useChanges } from './hooks'
 import { hrefs } from './route'
 import { Search } from './term/search'
 import { View } from './term/view'
+import { Timeline } from './timeline'
 import type { Watch } from './watch'
 
 /** Lines that a copy of everything holds at most. */
@@ -52,9 +53,17 @@ export function Output({ watch, id, query }: { watch: Watch; id: string; query: 
     setFollowing(on)
     view.current?.follow(on)
   }
+  const jump = (seq: number) => {
+    const line = watch.screen.lineAt({ seq, nth: 0 })
+    if (line < 0) return
+    setPicked([line, line])
+    setFollowing(false)
+    view.current?.show(line)
+  }
   return (
     <div class="output">
       <Toolbar watch={watch} id={id} picked={picked} search={search} view={view} following={following} onFollow={follow} />
+      <Timeline watch={watch} onSeq={jump} />
       <div class="term" ref={box} tabIndex={0} role="region" aria-label="Output. Scroll with the arrow keys." />
       <StatusLine watch={watch} />
     </div>

@@ -14,6 +14,9 @@ export interface Route {
     | 'webhooks'
     | 'webhook'
     | 'mcp'
+    | 'mcp-session'
+    | 'tasks'
+    | 'replicas'
     | 'server'
     | 'none'
   name: string
@@ -33,6 +36,9 @@ export const hrefs = {
   webhooks: '#/webhooks',
   webhook: (id: string) => `#/webhooks/${encodeURIComponent(id)}`,
   mcp: '#/mcp',
+  mcpSession: (id: string) => `#/mcp/${encodeURIComponent(id)}`,
+  tasks: '#/tasks',
+  replicas: '#/replicas',
   server: '#/server',
 }
 
@@ -51,7 +57,8 @@ export function parseRoute(hash: string): Route {
   if (kind === 'streams') return { page: name === '' ? 'streams' : 'stream', name, query }
   if (kind === 'schedules') return { page: name === '' ? 'schedules' : 'schedule', name, query }
   if (kind === 'webhooks') return { page: name === '' ? 'webhooks' : 'webhook', name, query }
-  if (kind === 'start' || kind === 'sessions' || kind === 'mcp' || kind === 'server') return { page: kind, name, query }
+  if (kind === 'mcp') return { page: name === '' ? 'mcp' : 'mcp-session', name, query }
+  if (kind === 'start' || kind === 'sessions' || kind === 'tasks' || kind === 'replicas' || kind === 'server') return { page: kind, name, query }
   return { page: 'none', name: path, query }
 }
 

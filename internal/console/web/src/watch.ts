@@ -1,3 +1,4 @@
+import { Activity } from './activity'
 import { Follower, type Listener } from './follow'
 import { Ledger } from './ledger'
 import { Screen } from './term/screen'
@@ -25,6 +26,8 @@ const lookEvery = 500
 export class Watch implements Listener {
   readonly ledger = new Ledger()
   readonly screen: Screen
+  /** When which channel wrote. */
+  readonly activity = new Activity()
   readonly follower: Follower
   /** What the program draws, where it runs in a terminal. */
   readonly terminal: Terminal | undefined
@@ -78,6 +81,7 @@ export class Watch implements Listener {
       if (type === 'stdout' || type === 'stderr') {
         const text = this.text(data, type)
         this.screen.write(text, type, seq)
+        this.activity.add(type, data.time, seq, text.length)
         this.terminal?.write(text)
       }
       if (type === 'end') this.end = data

@@ -89,6 +89,44 @@ export interface MCPSession {
   bytes: number
 }
 
+/** A kept call of a session of MCP. */
+export interface MCPCall {
+  id: string
+  method: string
+  name: string
+  requests: number
+  status: 'running' | 'answered'
+  created: string
+  ended: string | null
+  events: number
+  bytes: number
+}
+
+export interface Task {
+  id: string
+  tool: string
+  status: 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled'
+  message: string
+  principal: string
+  execution: string | null
+  created: string
+  updated: string
+  cancel_requested: boolean
+}
+
+/** One of the servers that share the store. What only it knows is null if it does not answer. */
+export interface Replica {
+  id: string
+  self: boolean
+  answers: boolean
+  url: string | null
+  version: string | null
+  started: string | null
+  last_heartbeat: string | null
+  executions: { running: number; queued: number } | null
+  streams: number | null
+}
+
 /** Since when something does not work any more, and why. */
 export interface Disabled {
   since: string

@@ -20,6 +20,7 @@ from ._async.keys import AsyncKeys
 from ._async.producer import AsyncProducer
 from ._async.stdin import AsyncStdin
 from ._async.streams import AsyncSessions, AsyncStreams, AsyncTickets
+from ._async.tasks import AsyncReplicas, AsyncTasks
 from ._flow import Drop
 from ._sync.client import Reprise
 from ._sync.files import Files
@@ -29,6 +30,7 @@ from ._sync.keys import Keys
 from ._sync.producer import Producer
 from ._sync.stdin import Stdin
 from ._sync.streams import Sessions, Streams, Tickets
+from ._sync.tasks import Replicas, Tasks
 from ._wire import Duration
 from .cursors import AsyncCursorStore, CursorStore, FileCursor, MemoryCursor, SQLiteCursor
 from .errors import (
@@ -53,11 +55,13 @@ from .models import (
     Listing,
     Page,
     Published,
+    Replica,
     Result,
     Screen,
     Session,
     Shown,
     Stream,
+    Task,
     Ticket,
     Watch,
     Window,
@@ -74,10 +78,12 @@ __all__ = [
     "AsyncInterpreters",
     "AsyncKeys",
     "AsyncProducer",
+    "AsyncReplicas",
     "AsyncReprise",
     "AsyncSessions",
     "AsyncStdin",
     "AsyncStreams",
+    "AsyncTasks",
     "AsyncTickets",
     "CodeException",
     "CodeResult",
@@ -109,6 +115,8 @@ __all__ = [
     "Producer",
     "ProtocolError",
     "Published",
+    "Replica",
+    "Replicas",
     "Reprise",
     "RepriseError",
     "Result",
@@ -123,6 +131,8 @@ __all__ = [
     "Stdin",
     "Stream",
     "Streams",
+    "Task",
+    "Tasks",
     "Terminal",
     "Ticket",
     "Tickets",

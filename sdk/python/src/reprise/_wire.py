@@ -65,7 +65,7 @@ def to_json(value: object) -> bytes:
 
 
 def named_path(kind: str, name: str, rest: str = "") -> str:
-    """The path of an execution, stream, session, watch or key. Raises ValueError for a name that is not one segment of a
+    """The path of an execution, stream, session, task, watch or key. Raises ValueError for a name that is not one segment of a
     path."""
     if name in ("", ".", ".."):
         raise ValueError(f"{name!r} names nothing")

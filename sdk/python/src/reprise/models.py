@@ -15,7 +15,9 @@ T = TypeVar("T")
 AnyStr = TypeVar("AnyStr", str, bytes)
 
 Object = dict[str, Any]
-_TIMES = frozenset(("created", "started", "ended", "expires", "updated", "modified", "rotated", "revoked", "used"))
+_TIMES = frozenset(
+    ("created", "started", "ended", "expires", "updated", "modified", "rotated", "revoked", "used", "joined", "last_heartbeat")
+)
 
 
 @dataclass(frozen=True)
@@ -195,6 +197,50 @@ class Session(Model):
     def _read(cls, object: Object) -> Session:
         executions = [Execution._read(e) for e in object.get("executions") or []]
         return super()._read({**object, "executions": executions})
+
+
+@dataclass(frozen=True)
+class Task(Model):
+    """A task of a client of the Model Context Protocol: a call of a tool whose result the client polls."""
+
+    id: str = ""
+    tool: str = ""
+    #: "working", "input_required", "completed", "failed" or "cancelled".
+    status: str = ""
+    #: What the tool says about its state.
+    message: str = ""
+    principal: str = ""
+    #: The id of the execution that the task waits for.
+    execution: str = ""
+    created: datetime | None = None
+    updated: datetime | None = None
+    #: When the task may be removed, None before the end.
+    expires: datetime | None = None
+    #: The milliseconds from `created` to `expires`.
+    ttl_ms: int | None = None
+    #: Somebody has asked to cancel the task.
+    cancel_requested: bool = False
+    links: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Replica(Model):
+    """One of the servers that share a store. What only the server itself knows is None or "" if it does not answer."""
+
+    id: str = ""
+    #: It is the server that answered the request.
+    self: bool = False
+    answers: bool = False
+    url: str = ""
+    version: str = ""
+    started: datetime | None = None
+    #: When it got its id, None for a server that has its store alone.
+    joined: datetime | None = None
+    last_heartbeat: datetime | None = None
+    #: "running" and "queued", of those that it runs.
+    executions: dict[str, int] | None = None
+    #: The number of streams that it has in memory.
+    streams: int | None = None
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from .keys import AsyncKeys
 from .producer import AsyncProducer
 from .stdin import AsyncStdin
 from .streams import AsyncSessions, AsyncStreams, AsyncTickets, flow_of
+from .tasks import AsyncReplicas, AsyncTasks
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -72,6 +73,8 @@ class AsyncReprise:
         self._transport = AsyncTransport(make_config(url, token, min_wait, max_wait, give_up, timeout), http)
         self.streams: AsyncStreams = AsyncStreams(self._transport)
         self.sessions: AsyncSessions = AsyncSessions(self._transport)
+        self.tasks: AsyncTasks = AsyncTasks(self._transport)
+        self.replicas: AsyncReplicas = AsyncReplicas(self._transport)
         self.tickets: AsyncTickets = AsyncTickets(self._transport)
         self.files: AsyncFiles = AsyncFiles(self._transport)
         self.keys: AsyncKeys = AsyncKeys(self._transport)

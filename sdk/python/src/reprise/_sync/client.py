@@ -30,6 +30,7 @@ from .keys import Keys
 from .producer import Producer
 from .stdin import Stdin
 from .streams import Sessions, Streams, Tickets, flow_of
+from .tasks import Replicas, Tasks
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -73,6 +74,8 @@ class Reprise:
         self._transport = Transport(make_config(url, token, min_wait, max_wait, give_up, timeout), http)
         self.streams: Streams = Streams(self._transport)
         self.sessions: Sessions = Sessions(self._transport)
+        self.tasks: Tasks = Tasks(self._transport)
+        self.replicas: Replicas = Replicas(self._transport)
         self.tickets: Tickets = Tickets(self._transport)
         self.files: Files = Files(self._transport)
         self.keys: Keys = Keys(self._transport)

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"iter"
+	"strconv"
+	"time"
+
+	"reprise/client"
+)
+
+// This file has the lists of what an operator looks for: calls and tasks of MCP clients, and replicas.
+
+func (c *listCmd) mcpCalls(ctx context.Context, server *client.Client) iter.Seq2[client.MCPCall, error] {
+	return pages(func(limit int, cursor string) ([]client.MCPCall, string, error) {
+		page, err := server.ListMCPCalls(ctx, c.Calls, limit, cursor)
+		return page.Calls, page.NextCursor, err
+	}, c.Limit)
+}
+
+func mcpCallRow(call client.MCPCall) []string {
+	took := "-"
+	if call.Ended != nil {
+		took = durationMS(call.Ended.Sub(call.Created).Milliseconds()).String()
+	}
+	return []string{
+		call.ID, call.Method, clip(call.Name, 40), call.Status, took, strconv.FormatUint(call.Events, 10),
+		byteCount(call.Bytes).String(), moment(call.Created),
+	}
+}
+
+func (c *listCmd) tasks(ctx context.Context, server *client.Client) iter.Seq2[client.Task, error] {
+	return pages(func(limit int, cursor string) ([]client.Task, string, error) {
+		page, err := server.ListTasks(ctx, limit, cursor)
+		return page.Tasks, page.NextCursor, err
+	}, c.Limit)
+}
+
+func taskRow(t client.Task) []string {
+	return []string{
+		t.ID, clip(t.Tool, 40), t.Status, cmp.Or(t.Execution, "-"), cmp.Or(t.Principal, "-"), moment(t.Updated),
+		moment(t.Created),
+	}
+}
+
+func taskRows(t *client.Task) [][2]string {
+	rows := [][2]string{
+		{"task", t.ID},
+		{"tool", t.Tool},
+		{"status", t.Status},
+		{"message", t.Message},
+		{"principal", t.Principal},
+		{"execution", t.Execution},
+		{"created", moment(t.Created)},
+		{"updated", moment(t.Updated)},
+		{"expires", momentOrEmpty(t.Expires)},
+	}
+	if t.CancelRequested && t.Expires == nil {
+		rows = append(rows, [2]string{"cancel", "requested"})
+	}
+	return rows
+}
+
+func (c *listCmd) replicas(ctx context.Context, server *client.Client) iter.Seq2[client.Replica, error] {
+	return pages(func(limit int, cursor string) ([]client.Replica, string, error) {
+		page, err := server.ListReplicas(ctx, limit, cursor)
+		return page.Replicas, page.NextCursor, err
+	}, c.Limit)
+}
+
+func replicaRow(r client.Replica) []string {
+	running, queued, streams, version := "-", "-", "-", "no answer"
+	if r.Executions != nil {
+		running, queued = strconv.Itoa(r.Executions.Running), strconv.Itoa(r.Executions.Queued)
+	}
+	if r.Streams != nil {
+		streams = strconv.Itoa(*r.Streams)
+	}
+	if r.Answers {
+		version = r.Version
+	}
+	return []string{
+		r.ID, cmp.Or(r.URL, "-"), version, running, queued, streams, cmp.Or(momentOrEmpty(r.LastHeartbeat), "-"),
+		cmp.Or(momentOrEmpty(r.Started), "-"),
+	}
+}
+
+func mcpCallJSON(c client.MCPCall) json.RawMessage { return c.Raw }
+func taskJSON(t client.Task) json.RawMessage       { return t.Raw }
+func replicaJSON(r client.Replica) json.RawMessage { return r.Raw }
+
+// momentOrEmpty is moment for a time that may be unknown.
+func momentOrEmpty(t *time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return moment(*t)
+}
