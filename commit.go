@@ -179,6 +179,9 @@ func (m *lane) stage(c *call) error {
 	if st.end != nil || lv.info.End != nil {
 		return ErrEnded
 	}
+	if c.unmoved != nil && (lv.info.Epoch != c.unmoved.epoch || st.first+uint64(st.count) != c.unmoved.tail+1) {
+		return errInUse
+	}
 	if err := m.makeRoom(lv, c); err != nil {
 		return err
 	}
@@ -406,6 +409,9 @@ func (m *lane) publish(lv *live) {
 	lv.info.Earliest, lv.info.Bytes, lv.info.End = st.earliest, st.kept, st.end
 	lv.info.Owner, lv.info.Producers = st.owner, st.producers
 	lv.used = true
+	if st.end != nil {
+		m.log.idle.forget(lv.key)
+	}
 	lv.trimHot(m.log.opts.TailBytes)
 	m.log.hotBytes.Add(int64(lv.hotBytes - before))
 	lv.wakeAll()

@@ -61,6 +61,9 @@ type call struct {
 	refusal error
 	skip    int // number of the first events that are already stored
 
+	// unmoved, if not nil, makes the end of an idle stream conditional on the epoch and tail that were seen.
+	unmoved *idleStream
+
 	asked bool  // the store was asked about a refusal that rests on the known producer
 	need  int64 // with errUnmeasured: the bytes of the oldest events to measure
 

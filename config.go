@@ -135,6 +135,30 @@ const AccountLabel = "reprise.account"
 // Account returns the value of AccountLabel, or "" for a stream that is charged to its tenant only.
 func (c StreamConfig) Account() string { return c.Labels[AccountLabel] }
 
+// MaxIdleLabel is the label that bounds how long an open stream may be without appends: a positive duration such as
+// "24h", in the format of time.ParseDuration. A sweep ends a stream that has been idle for longer, as Stream.End does,
+// with the outcome "failed" and data whose code is "idle". After that the stream expires as any other.
+//
+// The time counts from that of the newest event or, if there is none, from the creation of the stream. In addition, the
+// Log must have seen the stream unchanged for one minute, or for the bound if that is shorter, so events with a past
+// Time do not end a stream that is used. A stream that has an Owner is never ended: its owner decides when.
+//
+// It is a label and not a member of Retention so that every Store keeps it, and older programs ignore it.
+const MaxIdleLabel = "reprise.max_idle"
+
+// MaxIdle returns the value of MaxIdleLabel, or 0 if there is none; see Options.MaxIdle.
+func (c StreamConfig) MaxIdle() time.Duration {
+	text, ok := c.Labels[MaxIdleLabel]
+	if !ok {
+		return 0
+	}
+	bound, err := time.ParseDuration(text)
+	if err != nil {
+		return 0
+	}
+	return max(0, bound)
+}
+
 // EqualButAccount is like Equal, but ignores AccountLabel.
 func (c StreamConfig) EqualButAccount(o StreamConfig) bool {
 	return c.Retention == o.Retention && bytes.Equal(c.Meta, o.Meta) &&
@@ -171,6 +195,9 @@ func (c StreamConfig) validate() error {
 			return fmt.Errorf("%w: label %q: a key has 1 to %d bytes, a value at most %d", ErrInvalid, k, maxLabelKey,
 				maxLabelValue)
 		}
+	}
+	if text, ok := c.Labels[MaxIdleLabel]; ok && c.MaxIdle() == 0 {
+		return fmt.Errorf("%w: label %s is %q, a positive duration is taken", ErrInvalid, MaxIdleLabel, text)
 	}
 	if len(c.Meta) > maxMetaBytes {
 		return fmt.Errorf("%w: meta of %d bytes, at most %d are taken", ErrInvalid, len(c.Meta), maxMetaBytes)
@@ -299,6 +326,9 @@ type Options struct {
 	Keys *Keys
 	// Retention is the default for streams. Default: DefaultRetention.
 	Retention Retention
+	// MaxIdle is how long an open stream may be without appends if it has no MaxIdleLabel. It does not apply to streams
+	// in a namespace, nor to those that have an Owner. Default: for ever.
+	MaxIdle time.Duration
 	// MaxTenantBytes limits what all streams of one tenant keep, MaxTotalBytes
 	// what all streams keep; see Retention.MaxBytes for what is counted. At a
 	// limit, a stream that is appended to drops its own oldest events, never those of

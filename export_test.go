@@ -25,3 +25,6 @@ func (l *Log) Cool() error {
 	}
 	return nil
 }
+
+// SetMaxIdleStreams bounds the streams whose idleness a Log watches.
+func SetMaxIdleStreams(l *Log, n int) { l.idle.max = n }

@@ -27,6 +27,7 @@ type Log struct {
 	hotBytes atomic.Int64 // of all live streams
 	failing  atomic.Bool  // the last commit found the store unavailable
 	outages  outages
+	idle     idleStreams
 
 	mu      sync.Mutex
 	streams map[StreamKey]*live
@@ -50,6 +51,10 @@ func Open(ctx context.Context, store Store, opts *Options) (*Log, error) {
 	if err := l.opts.Retention.validate(); err != nil {
 		return nil, err
 	}
+	if l.opts.MaxIdle < 0 {
+		return nil, fmt.Errorf("open log: %w: a negative MaxIdle", ErrInvalid)
+	}
+	l.idle.byKey, l.idle.max = map[StreamKey]idleStream{}, maxIdleStreams
 	if err := l.findWatcher(); err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
@@ -264,6 +269,7 @@ func (l *Log) admit(info StreamInfo, filled *staged) (*live, error) {
 		l.fill(lv, filled)
 	}
 	l.streams[info.Key] = lv
+	l.noteIdle(&info)
 	return lv, nil
 }
 
@@ -274,6 +280,7 @@ func (l *Log) forget(lv *live, why error) {
 		delete(l.streams, lv.key)
 	}
 	l.mu.Unlock()
+	l.idle.forget(lv.key)
 	l.hotBytes.Add(-lv.retire(why))
 }
 

@@ -2,9 +2,7 @@ package reprise
 
 import (
 	"context"
-	"errors"
 	"slices"
-	"time"
 )
 
 // sizeIndex records how many bytes of a stream precede a seq, in steps that are small compared with the kept bytes. It
@@ -168,127 +166,6 @@ func (x *sizeIndex) bytesBefore(earliest uint64) (bytes int64) {
 		}
 	}
 	return bytes
-}
-
-// SweepResult describes what a sweep has removed.
-type SweepResult struct {
-	Streams int64
-	Events  int64
-	Bytes   int64
-}
-
-// sweepChunk is the number of streams removed at a time; appends continue in between.
-const sweepChunk = 500
-
-// Sweep removes the streams that have expired, Retention.MaxAge after their
-// end. Their names are answered with ErrExpired for Options.Remember, and readers that
-// are still there get the same. It runs by itself every Options.SweepEvery.
-func (l *Log) Sweep(ctx context.Context) (SweepResult, error) {
-	result, err := l.sweep(ctx)
-	if l.Shared() { // count the appends of other replicas too
-		err = errors.Join(err, l.measure(ctx))
-	}
-	if l.opts.Quota != nil && (l.Shared() || !l.usage.exact.Load()) {
-		err = errors.Join(err, l.measureAccounts(ctx))
-	}
-	if hook := l.opts.Hooks.Swept; hook != nil {
-		hook(result, err)
-	}
-	return result, err
-}
-
-func (l *Log) sweep(ctx context.Context) (SweepResult, error) {
-	var result SweepResult
-	now := now()
-	for {
-		var swept []StreamInfo
-		err := l.background.during(func() (err error) {
-			swept, err = l.sweepChunk(ctx, now)
-			return err
-		})
-		for i := range swept {
-			result.Streams++
-			result.Events += int64(swept[i].Kept())
-			result.Bytes += swept[i].Bytes
-			l.usage.add(l.usage.of(&swept[i]), amount{}.minus(charge(&swept[i])))
-			err = errors.Join(err, l.forgetEpoch(ctx, swept[i].Key, swept[i].Epoch, ErrExpired))
-		}
-		if err != nil || len(swept) < sweepChunk {
-			return result, err
-		}
-	}
-}
-
-// sweepChunk removes some of the expired streams.
-func (l *Log) sweepChunk(ctx context.Context, now time.Time) ([]StreamInfo, error) {
-	remember := now.Add(l.opts.Remember)
-	if s, ok := l.store.(Sweeper); ok {
-		if swept, err := s.Sweep(ctx, now, remember, sweepChunk); !errors.Is(err, errors.ErrUnsupported) {
-			return swept, err
-		}
-	}
-	return lister{l}.Sweep(ctx, now, remember, sweepChunk)
-}
-
-// forgetEpoch evicts a stream that the store no longer has, unless its name has been used again. It waits for a lookup
-// under way, which may have found the stream before it was removed.
-func (l *Log) forgetEpoch(ctx context.Context, key StreamKey, epoch Epoch, why error) error {
-	unlock, err := l.loading.lock(context.WithoutCancel(ctx), key)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	lv, err := l.lookup(key)
-	if lv == nil || err != nil {
-		return err
-	}
-	return lv.lane.do(context.WithoutCancel(ctx), &call{fn: func() error {
-		if lv.info.Epoch == epoch {
-			l.forget(lv, why)
-		}
-		return nil
-	}})
-}
-
-func (l *Log) sweepEvery(ctx context.Context) {
-	timer := time.NewTicker(l.opts.SweepEvery)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-		var result SweepResult
-		err := l.guard(func() (err error) {
-			result, err = l.Sweep(ctx)
-			return err
-		})
-		if err != nil && ctx.Err() == nil {
-			l.opts.Logger.Error("sweep failed", "error", err, "streams", result.Streams)
-		}
-	}
-}
-
-// lister sweeps a store that is not a Sweeper by listing every stream.
-type lister struct{ log *Log }
-
-func (s lister) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]StreamInfo, error) {
-	var due []StreamInfo
-	err := s.log.each(ctx, func(info *StreamInfo) {
-		if info.End != nil && !info.End.Expires.After(now) && len(due) < limit {
-			due = append(due, *info)
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	for i := range due {
-		if err := s.log.store.Remove(ctx, due[i].Key, RemoveSpec{Remember: remember, Epoch: due[i].Epoch}); err != nil {
-			return due[:i], err
-		}
-	}
-	return due, nil
 }
 
 // evictIfFull evicts unused streams if there is no room for one more. It is called before that one is admitted, which

@@ -405,7 +405,7 @@ func (l *Log) measureAccounts(ctx context.Context) error {
 	for try := 1; ; try++ {
 		before := l.usage.accountCounts()
 		sizes := map[accountKey]amount{}
-		err := l.each(ctx, func(info *StreamInfo) {
+		err := l.eachListed(ctx, func(info *StreamInfo) {
 			if name := info.Config.Account(); name != "" {
 				key := accountKey{info.Key.Tenant, name}
 				sizes[key] = sizes[key].plus(charge(info))

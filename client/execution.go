@@ -131,6 +131,9 @@ type Retention struct {
 	MaxEvents int64    `json:"max_events,omitempty"`
 	MaxBytes  int64    `json:"max_bytes,omitempty"`
 	MaxAge    Duration `json:"max_age,omitzero"`
+	// MaxIdle is how long the stream may be open without new events. Then the server ends it with the outcome "failed"
+	// and data whose code is "idle". It is refused for executions, which end by themselves.
+	MaxIdle Duration `json:"max_idle,omitzero"`
 }
 
 // Duration is written as a string such as "1m30s".

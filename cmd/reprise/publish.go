@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"reprise"
@@ -27,6 +28,7 @@ type publishCmd struct {
 	JSON  bool              `name:"json" help:"Print the seqs of the lines as they are kept: {\"first\":1,\"last\":3,...}."`
 	Label map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Label for the stream if it is created. May be repeated."`
 	retain
+	MaxIdle time.Duration `placeholder:"DURATION" help:"How long the stream may be open without new events before the server ends it. Default: the server's."`
 
 	Stream string `arg:"" help:"Name of the stream."`
 }
@@ -144,7 +146,9 @@ func (c *publishCmd) create(ctx context.Context, server *client.Client) error {
 	if _, err := server.ShowStream(ctx, c.Stream); !errors.Is(err, reprise.ErrNotFound) {
 		return err
 	}
-	_, err := server.CreateStream(ctx, c.Stream, client.StreamConfig{Retention: c.retention(), Labels: c.Label})
+	retention := c.retention()
+	retention.MaxIdle = client.Duration(c.MaxIdle)
+	_, err := server.CreateStream(ctx, c.Stream, client.StreamConfig{Retention: retention, Labels: c.Label})
 	if errors.Is(err, reprise.ErrConflict) {
 		return nil // another client was faster
 	}

@@ -49,6 +49,7 @@ type serveCmd struct {
 	RetainEvents int64         `placeholder:"N" help:"Maximum number of events that a stream keeps. Default: 10000."`
 	RetainBytes  byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that a stream keeps. Default: 64MiB."`
 	RetainAge    time.Duration `placeholder:"DURATION" help:"How long a stream is kept after its end. Default: 1h."`
+	MaxIdle      time.Duration `placeholder:"DURATION" help:"How long a stream may be open without new events before it is ended, unless it says itself. Executions are not affected. Default: for ever."`
 	SweepEvery   time.Duration `placeholder:"DURATION" help:"Time between sweeps for expired streams. Default: 5m."`
 
 	MaxTotalBytes        byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that all streams keep. Default: 16GiB."`
@@ -96,6 +97,9 @@ func (c *serveCmd) Run(ctx context.Context, asked *stops) (err error) {
 	}
 	if err := c.checkAddress(c.Listen); err != nil {
 		return err
+	}
+	if c.MaxIdle < 0 {
+		return usage("--max-idle %v: it must be positive", c.MaxIdle)
 	}
 	if c.Heartbeat <= 0 {
 		return usage("--heartbeat %v: it must be longer than nothing", c.Heartbeat)

@@ -265,6 +265,7 @@ func (c *serveCmd) logOptions(keys *reprise.Keys, metrics *api.Metrics, logger *
 	return &reprise.Options{
 		Keys:           keys,
 		Retention:      c.retention(),
+		MaxIdle:        c.MaxIdle,
 		MaxTenantBytes: int64(c.MaxTenantBytes), MaxTotalBytes: int64(c.MaxTotalBytes),
 		MaxReaders: c.MaxReaders, SweepEvery: c.SweepEvery,
 		Logger: logger, Hooks: metrics.LogHooks(),

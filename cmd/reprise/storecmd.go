@@ -180,7 +180,7 @@ func (c *storeSweepCmd) Run(ctx context.Context, asked *stops) error {
 			if err != nil {
 				return err
 			}
-			return c.print(swept{result.Streams, result.Events, result.Bytes})
+			return c.print(swept(result))
 		})
 	})
 }
@@ -190,11 +190,18 @@ type swept struct {
 	Streams int64 `json:"streams"`
 	Events  int64 `json:"events"`
 	Bytes   int64 `json:"bytes"`
+	// Idle is the number of streams that were ended because they were idle.
+	Idle int64 `json:"idle"`
 }
 
 func (c *storeSweepCmd) print(s swept) error {
 	if c.JSON {
 		return printObject(s)
+	}
+	if s.Idle > 0 {
+		if err := c.sayResult("ended %d idle streams\n", s.Idle); err != nil {
+			return err
+		}
 	}
 	return c.sayResult("removed %d streams with %d events, %v\n", s.Streams, s.Events, byteCount(s.Bytes))
 }

@@ -326,10 +326,11 @@ func TestClientThatNeverReads(t *testing.T) {
 
 // Two thousand readers at once all get everything.
 func TestTwoThousandReaders(t *testing.T) {
+	const readers = 2000
+	needFiles(t, 2*readers+500)
 	w := start(t, setup{open: true})
 	w.token = ""
 	s := w.stream("s", "first")
-	const readers = 2000
 	transport := &http.Transport{MaxIdleConnsPerHost: readers}
 	defer transport.CloseIdleConnections()
 	var group sync.WaitGroup

@@ -43,6 +43,7 @@ type Metrics struct {
 	storeCallSeconds            *metrics.Vec[metrics.Histogram]
 	storeCallErrors             *metrics.Vec[metrics.Counter]
 	sweeps, sweepErrors         *metrics.Counter
+	idleStreams                 *metrics.Counter
 	sweptStreams                *metrics.Counter
 	sweptEvents, sweptBytes     *metrics.Counter
 
@@ -124,6 +125,8 @@ func (m *Metrics) registerStore(r *metrics.Registry) {
 		"Errors of the store by operation and code.", "code", "op")
 	m.sweeps = r.Counter("reprise_sweeps_total", "Sweeps for expired streams.")
 	m.sweepErrors = r.Counter("reprise_sweep_errors_total", "Sweeps that failed.")
+	m.idleStreams = r.Counter("reprise_idle_streams_ended_total",
+		"Open streams that were ended because they were idle.")
 	m.sweptStreams = r.Counter("reprise_swept_streams_total", "Expired streams that were removed.")
 	m.sweptEvents = r.Counter("reprise_swept_events_total", "Events of those streams.")
 	m.sweptBytes = r.Counter("reprise_swept_bytes_total", "Bytes of those events.")
@@ -206,6 +209,7 @@ func (m *Metrics) LogHooks() *reprise.Hooks {
 			if err != nil {
 				m.sweepErrors.Inc()
 			}
+			m.idleStreams.Add(float64(result.Idle))
 			m.sweptStreams.Add(float64(result.Streams))
 			m.sweptEvents.Add(float64(result.Events))
 			m.sweptBytes.Add(float64(result.Bytes))

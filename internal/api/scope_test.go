@@ -458,3 +458,37 @@ func TestKeysOverHTTP(t *testing.T) {
 		t.Errorf("the log: %s", log)
 	}
 }
+
+// TestListOfLargeStreamsIsBounded (G7): 1,000 streams with 19 kB of labels each, half of which the sender may read,
+// come in pages of some megabytes, each of them once.
+func TestListOfLargeStreamsIsBounded(t *testing.T) {
+	w := start(t, setup{})
+	labels := map[string]string{}
+	for i := range 64 {
+		labels[fmt.Sprintf("label-%032d", i)] = strings.Repeat("v", 256)
+	}
+	const streams = 1000
+	for i := range streams {
+		key := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: fmt.Sprintf("%c-%d", "ab"[i%2], i)}
+		_, _, err := w.log.Create(w.Context(), key, reprise.StreamConfig{Labels: labels})
+		w.ok(err)
+	}
+	_, restricted := w.key(reprise.DefaultTenant, "read:a-")
+	for who, want := range map[string]int{w.token: streams, restricted: streams / 2} {
+		w.token = who
+		seen, largest := map[string]bool{}, 0
+		for cursor := ""; ; {
+			a := w.do("GET", "/v1/streams?limit=1000&cursor="+cursor, "").is(200)
+			for _, name := range strings.Fields(names(a, "streams", "name")) {
+				seen[name] = true
+			}
+			largest = max(largest, len(a.body))
+			if cursor = a.text("next_cursor"); cursor == "" {
+				break
+			}
+		}
+		if len(seen) != want || largest > 8<<20 {
+			t.Errorf("%d streams of %d, in pages of up to %d bytes", len(seen), want, largest)
+		}
+	}
+}

@@ -37,6 +37,8 @@ type sweptBody struct {
 	Streams int64 `json:"streams"`
 	Events  int64 `json:"events"`
 	Bytes   int64 `json:"bytes"`
+	// Idle is the number of streams that were ended because they were idle.
+	Idle int64 `json:"idle"`
 }
 
 // sweepStore sweeps now.
@@ -45,7 +47,7 @@ func (s *Server) sweepStore(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, sweptBody{swept.Streams, swept.Events, swept.Bytes})
+	return s.answer(x, http.StatusOK, sweptBody(swept))
 }
 
 // checkStore reads everything and answers with a line for each fault, blank lines as heartbeats, and one last line:

@@ -44,13 +44,16 @@ func (s *Server) streamBody(info *reprise.StreamInfo) streamBody {
 			MaxEvents: info.Config.Retention.MaxEvents,
 			MaxBytes:  info.Config.Retention.MaxBytes,
 			MaxAge:    execution.Duration(info.Config.Retention.MaxAge),
+			MaxIdle:   execution.Duration(info.Config.MaxIdle()),
 		},
 		Created: execution.Time{Time: info.Created},
 		Window:  s.window(info),
 		Events:  info.Kept(), Bytes: info.Bytes,
 		Links: streamLinks{self, self + "/events"},
 	}
-	delete(body.Labels, reprise.AccountLabel)
+	for _, own := range ownLabels {
+		delete(body.Labels, own)
+	}
 	if body.Labels == nil {
 		body.Labels = map[string]string{}
 	}
@@ -62,13 +65,20 @@ func (s *Server) streamBody(info *reprise.StreamInfo) streamBody {
 	return body
 }
 
-// charged are the labels of a stream that is charged to a principal.
-func charged(labels map[string]string, principal string) map[string]string {
+// ownLabels are the labels of a stream that are not shown as such and that nobody else sets.
+var ownLabels = []string{reprise.AccountLabel, reprise.MaxIdleLabel}
+
+// withOwn returns the labels of a stream that is charged to a principal, and that may be idle for maxIdle, or for ever
+// if that is 0.
+func withOwn(labels map[string]string, principal string, maxIdle time.Duration) map[string]string {
 	all := maps.Clone(labels)
 	if all == nil {
 		all = map[string]string{}
 	}
 	all[reprise.AccountLabel] = principal
+	if maxIdle > 0 {
+		all[reprise.MaxIdleLabel] = maxIdle.String()
+	}
 	return all
 }
 
@@ -96,10 +106,12 @@ func (s *Server) createStream(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if _, given := body.Labels[reprise.AccountLabel]; given {
-		return unprocessable("labels", "the label "+reprise.AccountLabel+" is the server's own")
+	for _, own := range ownLabels {
+		if _, given := body.Labels[own]; given {
+			return unprocessable("labels", "the label "+own+" is the server's own")
+		}
 	}
-	if r := body.Retention; r.MaxEvents < 0 || r.MaxBytes < 0 || r.MaxAge < 0 {
+	if r := body.Retention; r.MaxEvents < 0 || r.MaxBytes < 0 || r.MaxAge < 0 || r.MaxIdle < 0 {
 		return unprocessable("retention", "a bound is negative")
 	}
 	stream, created, err := s.log.Create(x.r.Context(), key, reprise.StreamConfig{
@@ -108,7 +120,7 @@ func (s *Server) createStream(x *exchange) error {
 			MaxBytes:  body.Retention.MaxBytes,
 			MaxAge:    time.Duration(body.Retention.MaxAge),
 		},
-		Labels: charged(body.Labels, x.who.Name),
+		Labels: withOwn(body.Labels, x.who.Name, time.Duration(body.Retention.MaxIdle)),
 	})
 	if err != nil {
 		return err
@@ -182,6 +194,9 @@ func (s *Server) listStreams(x *exchange) error {
 	}{shown, page.Next})
 }
 
+// listedBytes ends a page that is put together from several pages of the Log, each of which is bounded in bytes too.
+const listedBytes = 4 << 20
+
 // readableStreams is a page of the streams that the principal may read. That there are others shows in no cursor and in
 // no number. Looking for few among many reads the whole list.
 func (s *Server) readableStreams(x *exchange, limit int, cursor string) (reprise.ListPage, error) {
@@ -190,6 +205,7 @@ func (s *Server) readableStreams(x *exchange, limit int, cursor string) (reprise
 		return s.log.List(x.r.Context(), q)
 	}
 	var found reprise.ListPage
+	var size int64
 	for q.Limit = maxLimit; ; {
 		page, err := s.log.List(x.r.Context(), q)
 		if err != nil {
@@ -211,7 +227,11 @@ func (s *Server) readableStreams(x *exchange, limit int, cursor string) (reprise
 		if !whole {
 			continue
 		}
-		if q.After, found.Next = page.Next, page.Next; found.Next == "" || len(found.Streams) == limit {
+		for i := range found.Streams[before:] {
+			size += found.Streams[before+i].Overhead()
+		}
+		full := len(found.Streams) == limit || size >= listedBytes
+		if q.After, found.Next = page.Next, page.Next; found.Next == "" || full {
 			return s.withoutEmptyPage(x, found)
 		}
 		q.Limit = maxLimit

@@ -118,3 +118,37 @@ func TestPublishRefusesWholeBodies(t *testing.T) {
 		t.Errorf("something was appended: %s", a.body)
 	}
 }
+
+// TestIdleStreamIsEnded: a stream with a bound is ended by a sweep and says why. Runs have no bound.
+func TestIdleStreamIsEnded(t *testing.T) {
+	w := start(t, setup{})
+	const body = `{"retention":{"max_idle":"1h0m0s"},"labels":{"a":"b"}}`
+	for _, status := range []int{201, 200} {
+		a := w.do("PUT", "/v1/streams/hour", body).is(status)
+		for _, part := range []string{`"retention":{"max_idle":"1h0m0s"}`, `"labels":{"a":"b"}`} {
+			if !strings.Contains(a.body, part) {
+				t.Errorf("%s is not in %s", part, a.body)
+			}
+		}
+	}
+	w.do("PUT", "/v1/streams/hour", `{"retention":{"max_idle":"2h"},"labels":{"a":"b"}}`).refused(409, "conflict")
+	w.do("PUT", "/v1/streams/s", `{"retention":{"max_idle":"-1h"}}`).refused(422, "invalid")
+	w.do("PUT", "/v1/streams/s", `{"labels":{"reprise.max_idle":"1h"}}`).refused(422, "invalid")
+	w.do("POST", "/v1/executions", `{"command":"true","retention":{"max_idle":"1h"}}`).refused(422, "invalid")
+
+	w.do("PUT", "/v1/streams/short", `{"retention":{"max_idle":"1ms"}}`).is(201)
+	w.do("POST", "/v1/streams/short/events", `{"data":1}`).is(200)
+	ended := int64(0)
+	w.eventually("the idle stream is ended", func() bool {
+		ended += w.do("POST", "/v1/store/sweep", "").is(200).number("idle")
+		return ended > 0
+	})
+	page := w.do("GET", "/v1/streams/short/events", "").is(200)
+	if part := `"outcome":"failed","data":{"code":"idle","max_idle":"1ms"}}`; !strings.Contains(page.body, part) {
+		t.Errorf("%s is not in %s", part, page.body)
+	}
+	w.do("POST", "/v1/streams/short/events", `{"data":2}`).refused(409, "stream_ended")
+	if a := w.do("GET", "/v1/streams/hour", "").is(200); ended != 1 || a.text("status") != "open" {
+		t.Errorf("%d streams were ended, the other one is %s", ended, a.text("status"))
+	}
+}

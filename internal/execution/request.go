@@ -189,6 +189,9 @@ func (r *Request) checkTimes() error {
 			return invalid(d.field, "is negative")
 		}
 	}
+	if r.Retention.MaxIdle != 0 {
+		return invalid("retention.max_idle", "is for streams that are no executions")
+	}
 	return nil
 }
 

@@ -106,7 +106,7 @@ var engineMutants = []mutant{
 	{
 		name: "cursor holds for every tenant",
 		rule: "G8",
-		file: "keys.go",
+		file: "cursor.go",
 		old:  "[]string{string(stream.Tenant), stream.Name, string(epoch)}",
 		new:  "[]string{stream.Name, string(epoch)}",
 		pkg:  ".",

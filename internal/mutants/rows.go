@@ -58,6 +58,36 @@ var rowMutants = []mutant{
 		pkg: ".", run: "TestListsAreBoundedInBytes/memory",
 	},
 	{
+		name: "a stream is ended as idle after an append", rule: "G4, row 10",
+		file: "commit.go", old: "if c.unmoved != nil && (lv", new: "if false && (lv",
+		pkg: ".", run: "TestAppendPreventsAnIdleEnd|TestAppendOfTheSameCommitPreventsAnIdleEnd",
+	},
+	{
+		name: "an append of the same commit does not prevent an idle end", rule: "G4, row 10",
+		file: "commit.go", old: "st.first+uint64(st.count) != c.unmoved.tail+1", new: "lv.info.Tail != c.unmoved.tail",
+		pkg: ".", run: "TestAppendOfTheSameCommitPreventsAnIdleEnd",
+	},
+	{
+		name: "streams of owners count as idle", rule: "row 10",
+		file: "sweep.go", old: "info.End != nil || info.Owner != (Owner{}) || ", new: "info.End != nil || ",
+		pkg: ".", run: "TestWhoIsNeverIdle",
+	},
+	{
+		name: "the time of an old event ends a stream that is used", rule: "row 10",
+		file: "sweep.go", old: "	case !moved || !at.Before(s.seen):", new: "	default:",
+		pkg: ".", run: "TestEventsOfThePastEndNoStream",
+	},
+	{
+		name: "a stream is ended as idle that the Log has just seen for the first time", rule: "row 10",
+		file: "sweep.go", old: "s.seen.Add(min(bound, idleSeen))", new: "s.seen",
+		pkg: ".", run: "TestIdlenessOutlivesARestart",
+	},
+	{
+		name: "a replica ends no stream of which it has seen an older state", rule: "row 10",
+		file: "sweep.go", old: "if err == nil && l.Shared() {", new: "if false {",
+		pkg: ".", run: "TestIdleStreamOfADeadReplica",
+	},
+	{
 		name: "a full disk is not told apart", rule: "row 11",
 		file: "store/sqlitestore/errors.go", old: `fmt.Errorf("%w: %w", reprise.DiskFull, err)`,
 		new: `fmt.Errorf("%w: %w", reprise.ErrUnavailable, err)`,

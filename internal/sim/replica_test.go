@@ -109,6 +109,9 @@ func (r *replica) open() {
 			}
 		}},
 	}
+	if s.config.idle {
+		opts.MaxIdle = idleBound
+	}
 	if s.config.tailBytes == 1 {
 		opts.TailTotalBytes = 1
 	}

@@ -33,7 +33,12 @@ type config struct {
 	freezes   int
 	cuts      int
 	trims     bool // many trims, and many checks of their results
+	idle      bool // streams that are idle for idleBound are ended
 }
+
+// idleBound is how long a stream may be idle in some seeds. It is below the time that a Log must have seen a stream
+// unchanged, so no stream is ended sooner after its last append.
+const idleBound = 25 * time.Second
 
 func chooseConfig(rng *rand.Rand) config {
 	c := config{
@@ -111,6 +116,7 @@ func newSimulation(seed uint64) *simulation {
 		s.config.wide = 100
 	}
 	s.config.trims = seed%5 == 2
+	s.config.idle = seed%4 == 3
 	s.cluster, s.keys = newCluster(s), reprise.NewKeys()
 	for i := range s.config.replicas {
 		skew := time.Duration(s.rng.IntN(3)-1) * 20 * time.Second

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"reprise"
 )
@@ -30,6 +31,7 @@ type epoch struct {
 	ended    bool
 	fence    uint64 // of the newest event
 	acked    uint64 // the newest event acknowledged to a client
+	changed  time.Time
 }
 
 // window is a range of kept events.
@@ -71,7 +73,7 @@ func (tr *truth) name(key reprise.StreamKey) *name {
 func (tr *truth) begin(key reprise.StreamKey, id reprise.Epoch, parent *epoch, fork uint64) *epoch {
 	e := &epoch{
 		number: len(tr.epochs), key: key, parent: parent, fork: fork, tail: fork, earliest: 1,
-		events: map[uint64]string{}, windows: map[window]bool{},
+		events: map[uint64]string{}, windows: map[window]bool{}, changed: time.Now(),
 	}
 	tr.epochs[id] = e
 	return e
@@ -112,6 +114,9 @@ func (tr *truth) stored(req *reprise.AppendRequest, maxEvents int64) error {
 		if e.ended {
 			return fmt.Errorf("G4: event %d after the end of %s", event.Seq, req.Key)
 		}
+		if unused := time.Since(e.changed); strings.Contains(text, `"code":"idle"`) && unused < idleBound {
+			return fmt.Errorf("G4: %s was ended as idle %v after event %d", req.Key, unused, event.Seq-1)
+		}
 		fence := eventOf(text).fence
 		if fence < e.fence || fence > req.Owner.Fence {
 			return fmt.Errorf(
@@ -131,7 +136,7 @@ func (tr *truth) stored(req *reprise.AppendRequest, maxEvents int64) error {
 	if e.ended != (req.End != nil) {
 		return fmt.Errorf("G4: the end of %s in the batch is %t, in the request %t", req.Key, e.ended, req.End != nil)
 	}
-	e.earliest = max(e.earliest, req.Earliest)
+	e.earliest, e.changed = max(e.earliest, req.Earliest), time.Now()
 	e.moved()
 	if kept := e.tail + 1 - e.earliest; maxEvents > 0 && kept > uint64(maxEvents) {
 		return fmt.Errorf("G7: %s keeps %d events, %d are allowed", req.Key, kept, maxEvents)

@@ -226,4 +226,21 @@ def test_streams_are_bounded_and_end(server: Server, upstream: Upstream, connect
     assert len(streams) == 2  # the answers to initialize and to the call
     assert all(s.status == "ended" for s in streams)
     assert streams[0].retention["max_events"] == 10_000
+    assert streams[0].retention["max_idle"] == "168h0m0s"
     assert streams[0].expires is not None
+
+
+def test_a_call_that_was_ended_as_idle_is_answered(start: Start, server: Server, connect: Connect) -> None:
+    """The process has died, nobody resumed the call, and the server has ended its stream."""
+    upstream = start()
+    client = connect(upstream.url, "2025-11-25")
+    with client.call(steps=1000) as answer:
+        seen = [next(iter(client.messages(answer)))]
+    upstream.kill()
+    session = client.headers["Mcp-Session-Id"]
+    with Reprise(server.url, server.token) as reprise:
+        [name] = [s.name for s in reprise.streams.list(limit=1000).items if session in s.name and s.status == "open"]
+        reprise.producer(name).end("failed", {"code": "idle", "max_idle": "168h0m0s"})  # as a sweep does after a week
+    with client.resume(start().url) as answer:
+        seen += client.messages(answer)
+    assert seen[-1]["error"]["data"] == {"code": "server_lost"}

@@ -14,6 +14,11 @@ export interface Retention {
   max_bytes?: number
   /** Counts from the end of the stream. */
   max_age?: Duration
+  /**
+   * How long a stream may be open without new events. Then the server ends it as `failed`, with the code `idle`. It is
+   * refused for executions.
+   */
+  max_idle?: Duration
 }
 
 export interface Limits {

@@ -78,6 +78,7 @@ def start(command: Sequence[str] | str | None, members: Mapping[str, Any]) -> tu
 
 def _retention(members: Mapping[str, Any]) -> dict[str, Any]:
     retention = dict(members)
-    if "max_age" in retention:
-        retention["max_age"] = duration_text(retention["max_age"])
+    for name in ("max_age", "max_idle"):
+        if name in retention:
+            retention[name] = duration_text(retention[name])
     return retention

@@ -36,6 +36,7 @@ from ._async.producer import AsyncProducer
 from ._io import async_finish
 from .errors import ProblemError, RepriseError
 from .events import End, Event, Gap
+from .models import Stream
 
 __all__ = ["EventStore", "local_client"]
 
@@ -92,7 +93,8 @@ class EventStore(_Base):
     """An event store over a client of a Reprise server. The program closes the client.
 
     prefix: the first segment of the names of all streams.
-    retention: how much of each stream is kept; max_age counts from the answer.
+    retention: how much of each stream is kept; max_age counts from the answer. max_idle, 168 hours by default, is when the
+        server ends a stream whose process has died and which nobody resumes.
     lost_after: the seconds of silence after which a call of another process counts as lost. 0 is for a single server; with
         replicas it must be above the longest silence of a tool. At most 60.
     """
@@ -106,7 +108,8 @@ class EventStore(_Base):
         lost_after: float = 0.0,
     ) -> None:
         self._client, self._prefix, self._lost_after = client, prefix, lost_after
-        self._retention = retention or {"max_events": 10_000, "max_bytes": 64 << 20, "max_age": "1h"}
+        limits = retention or {"max_events": 10_000, "max_bytes": 64 << 20, "max_age": "1h"}
+        self._retention = {"max_idle": "168h", **limits}
         self._producers: OrderedDict[str, AsyncProducer] = OrderedDict()
         self._broken: set[str] = set()  # streams that lack a message
 
@@ -160,7 +163,7 @@ class EventStore(_Base):
         name, key = self._name(session, stream), quote(stream, safe="")
         try:
             if message is None or name not in self._producers:
-                made = await self._client.streams.create(name, retention=self._retention)
+                made = await self._create(name)
                 if message is None:
                     return f"{key}~{made.window['tail']}"
             return f"{key}~{await async_finish(self._publish(name, _dump(message)))}"
@@ -168,6 +171,16 @@ class EventStore(_Base):
             self._broken.add(name)
             logger.error("a message of MCP stream %s was not kept: %s", name, error)
             return _UNBOUND
+
+    async def _create(self, name: str) -> Stream:
+        try:
+            return await self._client.streams.create(name, retention=self._retention)
+        except ProblemError as error:
+            if "max_idle" not in self._retention or error.code not in ("conflict", "invalid"):
+                raise
+            older = {key: value for key, value in self._retention.items() if key != "max_idle"}
+        # The stream is of an earlier version of this class, or the server does not know max_idle.
+        return await self._client.streams.create(name, retention=older)
 
     async def _publish(self, name: str, text: str) -> str:
         """Publishes a message, and returns the cursor after it. A response is the end of its stream."""
@@ -282,11 +295,8 @@ class EventStore(_Base):
 
     async def _lose(self, name: str, stream: str) -> None:
         """Answers a call whose process has died."""
-        request: str | int = int(stream) if stream.isascii() and stream.isdigit() else stream
-        error = {"code": -32603, "message": "the server was lost during the call", "data": {"code": "server_lost"}}
-        text = json.dumps({"jsonrpc": "2.0", "id": request, "error": error})
         with suppress(ProblemError):  # another has ended it meanwhile
-            await self._client.producer(name).end("failed", text)
+            await self._client.producer(name).end("failed", _lost(stream))
 
     async def _forget(self, session: str) -> None:
         """Removes the streams of a session that have not ended. Ended streams expire by themselves."""
@@ -351,6 +361,10 @@ class _Reader:
             self._parts.append(event.text)
             return None
         last = event.data if isinstance(event, End) else event.text
+        stream = unquote(self._key).rsplit(":", 1)[-1]  # FastMCP puts a scope before it
+        if isinstance(event, End) and event.outcome == "failed" and not isinstance(last, str) and not stream.startswith("_"):
+            self._parts.clear()
+            return _lost(stream)  # ended by the server, because it was idle for too long
         text = "".join((*self._parts, last)) if isinstance(last, str) else None
         self._parts.clear()
         return text
@@ -360,6 +374,13 @@ class _Reader:
         data = {"code": code, "missed": missed}
         params = {"level": "error", "logger": "reprise", "data": data}
         return json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": params})
+
+
+def _lost(stream: str) -> str:
+    """The answer to a call whose process has died."""
+    request: str | int = int(stream) if stream.isascii() and stream.isdigit() else stream
+    error = {"code": -32603, "message": "the server was lost during the call", "data": {"code": "server_lost"}}
+    return json.dumps({"jsonrpc": "2.0", "id": request, "error": error})
 
 
 def _session() -> str:

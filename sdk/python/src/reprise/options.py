@@ -25,11 +25,13 @@ class Limits(TypedDict, total=False):
 
 
 class Retention(TypedDict, total=False):
-    """How much of a stream is kept. max_age counts from the end."""
+    """How much of a stream is kept. max_age counts from the end. max_idle is how long a stream may be open without new events;
+    then the server ends it as "failed" with the code "idle". It is refused for executions."""
 
     max_events: int
     max_bytes: int
     max_age: Duration
+    max_idle: Duration
 
 
 class Access(TypedDict, total=False):
