@@ -88,7 +88,8 @@ func TestTimeline(t *testing.T) {
 	p.until(lineCount + " === 1506")
 	p.until(`document.querySelectorAll(".timeline path").length === 2`)
 	bars := func(channel string) string {
-		return fmt.Sprintf(`(document.querySelector(".timeline-%s").getAttribute("d").match(/M/g) ?? []).length`, channel)
+		return fmt.Sprintf(
+			`(document.querySelector(".timeline-%s").getAttribute("d").match(/M/g) ?? []).length`, channel)
 	}
 	p.until(bars("stdout") + " >= 4 && " + bars("stderr") + " === 3")
 	p.eval(`document.querySelector(".timeline-box").focus()`)
