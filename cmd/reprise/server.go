@@ -22,6 +22,7 @@ import (
 	"reprise/internal/identity"
 	"reprise/internal/logins"
 	"reprise/internal/oidc"
+	"reprise/internal/park"
 	"reprise/internal/schedule"
 	"reprise/internal/storeurl"
 	"reprise/internal/webhook"
@@ -113,6 +114,9 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 		return s, err
 	}
 	s.front.console = console.New()
+	if s.front.parking, err = c.parking(logger); err != nil {
+		return s, err
+	}
 	return s, s.awaitStore(ctx, c.Store, func() error { return s.openEngine(ctx, c, keys, verifier) }, s.closeEngine)
 }
 
@@ -176,6 +180,7 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: s.front.console,
 		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Keys: s.keys, Audit: s.audit,
 		MCPSessions: s.mcp.endpoints(), Temp: s.dir.path, Files: s.files, Watches: s.watches,
+		Parking:  s.front.parking,
 		Webhooks: s.webhooks, Schedules: s.schedules, Issuers: s.issuers, Quotas: s.quotas.Book,
 		NoCompression: !c.Compress, Tracer: s.telemetry.tracer, Token: c.proofToken(),
 	})
@@ -267,6 +272,18 @@ func (c *serveCmd) logOptions(keys *reprise.Keys, metrics *api.Metrics, logger *
 		MaxReaders: c.MaxReaders, SweepEvery: c.SweepEvery,
 		Logger: logger, Hooks: metrics.LogHooks(),
 	}
+}
+
+// parking returns what holds the readers that wait, nil where there is none.
+func (c *serveCmd) parking(logger *slog.Logger) (*park.Lot, error) {
+	if !c.Park {
+		return nil, nil
+	}
+	lot, err := park.New(&park.Options{Logger: logger})
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil, nil
+	}
+	return lot, err
 }
 
 // openHost opens what runs commands.

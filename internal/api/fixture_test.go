@@ -26,10 +26,14 @@ import (
 	"reprise/internal/audit"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/park"
 	"reprise/internal/schedule"
 	"reprise/internal/webhook"
 	"reprise/store/memstore"
 )
+
+// parkAll makes fixtures park every response that can be parked, as soon as it has nothing to send.
+var parkAll bool
 
 const token = "a-token-for-tests-0123456789"
 
@@ -49,6 +53,7 @@ type setup struct {
 	// logLog gives the Log the logger of the server.
 	logLog bool
 	keys   *reprise.Keys                        // of a server before
+	lot    **park.Lot                           // is set to where responses are parked, if it is not nil
 	mcp    func(*reprise.Log) []api.MCPEndpoint // nil for none
 }
 
@@ -135,6 +140,13 @@ func start(tb testing.TB, s setup) *fixture {
 	if s.mcp != nil {
 		s.api.MCPSessions = s.mcp(w.log)
 	}
+	if parkAll {
+		s.api.Parking, err = park.New(&park.Options{After: time.Nanosecond, Logger: s.api.Logger})
+		w.ok(err)
+		if s.lot != nil {
+			*s.lot = s.api.Parking
+		}
+	}
 	gate := identity.NewGate(keys, verifier, &s.gate)
 	w.hooks, err = webhook.Open(context.Background(), w.log, &webhook.Options{
 		Principal: gate.Named, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
@@ -151,6 +163,9 @@ func start(tb testing.TB, s setup) *fixture {
 	w.http = httptest.NewUnstartedServer(nil)
 	w.http.Config = api.NewHTTPServer(w.server)
 	w.http.Start()
+	if parkAll {
+		go func() { _ = s.api.Parking.Serve(w.http.Config) }()
+	}
 	w.url = w.http.URL
 	transport := &http.Transport{}
 	w.client = &http.Client{
@@ -161,6 +176,7 @@ func start(tb testing.TB, s setup) *fixture {
 		w.server.Drain()
 		transport.CloseIdleConnections()
 		w.http.Close()
+		w.ok(s.api.Parking.Close())
 		closeFiles()
 		w.hooks.Close()
 		w.timed.Close()
