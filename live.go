@@ -34,7 +34,9 @@ type live struct {
 	blocks   []*block
 	hotBytes int
 	// wake is closed when the tail moves; nil while no reader waits.
-	wake    chan struct{}
+	wake chan struct{}
+	// notify holds the functions to call when the tail moves, see Reader.Notify.
+	notify  map[*Reader]func()
 	readers int
 	// gone is the reason why the stream cannot be used any more, or errEvicted.
 	gone error
@@ -105,7 +107,7 @@ func (lv *live) hasEnded() bool {
 
 // changed returns a channel that is closed when there are events after seq next-1. The caller holds mu.
 func (lv *live) changed(next uint64) <-chan struct{} {
-	if lv.gone != nil || next <= lv.info.Tail || lv.info.End != nil {
+	if lv.hasChanged(next) {
 		return closedChan
 	}
 	if lv.wake == nil {
@@ -114,11 +116,26 @@ func (lv *live) changed(next uint64) <-chan struct{} {
 	return lv.wake
 }
 
+// hasChanged reports whether a reader whose next event is seq next has something to poll. The caller holds mu.
+func (lv *live) hasChanged(next uint64) bool {
+	return lv.gone != nil || next <= lv.info.Tail || lv.info.End != nil
+}
+
 // wakeAll wakes all waiting readers. The caller holds mu.
 func (lv *live) wakeAll() {
 	if lv.wake != nil {
 		close(lv.wake)
 		lv.wake = nil
+	}
+	if len(lv.notify) > 0 {
+		go callAll(lv.notify)
+		lv.notify = nil
+	}
+}
+
+func callAll(notify map[*Reader]func()) {
+	for _, f := range notify {
+		f()
 	}
 }
 

@@ -113,6 +113,7 @@ func (r *Reader) Close() error {
 	}
 	r.closed = true
 	lv.readers--
+	delete(lv.notify, r)
 	if r.closing != nil {
 		close(r.closing)
 	}
@@ -178,6 +179,26 @@ func (r *Reader) changed() <-chan struct{} {
 		return closedChan
 	}
 	return r.live.changed(r.next)
+}
+
+// Notify calls f when Poll may have something new to return, once, in a goroutine in which f must not block. It is
+// Changed for a Reader that waits without a goroutine. It returns false and does not call f if Poll may have something
+// now. Notify(nil) takes f back, and returns true; a call that has begun continues.
+func (r *Reader) Notify(f func()) bool {
+	lv := r.live
+	lv.mu.Lock()
+	defer lv.mu.Unlock()
+	switch {
+	case f == nil:
+		delete(lv.notify, r)
+		return true
+	case r.closed || r.epoch != lv.info.Epoch || lv.hasChanged(r.next):
+		return false
+	case lv.notify == nil:
+		lv.notify = map[*Reader]func(){}
+	}
+	lv.notify[r] = f
+	return true
 }
 
 // Poll returns the events that exist now, as many as are adjacent in memory; the run is

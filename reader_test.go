@@ -380,3 +380,33 @@ func TestHistoryIsEncodedIntoBufferOfWriter(t *testing.T) {
 		}
 	}
 }
+
+// TestNotify: a reader is notified once, and not if it has taken that back, is closed, or has something to poll.
+func TestNotify(t *testing.T) {
+	log := openLog(t, memory(t), nil)
+	s := create(t, log, "s", reprise.Retention{})
+	r, quiet := openReader(t, s, reprise.Earliest()), openReader(t, s, reprise.Earliest())
+	called := make(chan string, 3)
+	if !r.Notify(func() { called <- "reader" }) || !quiet.Notify(func() { called <- "quiet" }) || !quiet.Notify(nil) {
+		t.Fatal("an empty stream has something to poll")
+	}
+	add(t, s, numbered(1, 1)...)
+	if got := <-called; got != "reader" {
+		t.Errorf("%s was notified", got)
+	}
+	if r.Notify(func() { called <- "early" }) {
+		t.Error("a reader with an event to poll waits")
+	}
+	_, err := r.Next(t.Context())
+	check(t, err)
+	if !r.Notify(func() { called <- "again" }) {
+		t.Error("a reader at the tail does not wait")
+	}
+	check(t, log.Close())
+	if got := <-called; got != "again" {
+		t.Errorf("%s was notified", got)
+	}
+	if len(called) > 0 || r.Notify(func() {}) {
+		t.Error("notified once more, or of a closed Log")
+	}
+}

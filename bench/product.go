@@ -40,8 +40,8 @@ var buildBinary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// startProduct starts a server over a store, "sqlite:" or "memory:".
-func startProduct(ctx context.Context, store string) (*product, error) {
+// startProduct starts a server over a store, "sqlite:" or "memory:", with further flags.
+func startProduct(ctx context.Context, store string, flags ...string) (*product, error) {
 	binary, err := buildBinary()
 	if err != nil {
 		return nil, err
@@ -50,8 +50,9 @@ func startProduct(ctx context.Context, store string) (*product, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, binary, "serve", "--listen", "127.0.0.1:0", "--data", dir, "--store", store,
-		"--log-level", "error")
+	cmd := exec.CommandContext(ctx, binary, append([]string{
+		"serve", "--listen", "127.0.0.1:0", "--data", dir, "--store", store, "--log-level", "error",
+	}, flags...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.Stderr = os.Stderr
 	p := &product{binary: binary, cmd: cmd, remove: remove}

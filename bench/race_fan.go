@@ -14,7 +14,9 @@ const (
 	fanLimitRaw = "limit=raw-descriptors"
 	fanLimit    = "limit=net-http-coalescing"
 	fanOurs     = "store=memory"
-	fanPeer     = "peer=go-sse"
+	// fanParkedOurs begins with parked readers.
+	fanParkedOurs = "store=memory/parked"
+	fanPeer       = "peer=go-sse"
 )
 
 func fanContenders(lap func(p *process, s *swarm, scale Scale) lapFunc) []Contender {
@@ -28,6 +30,7 @@ func fanContenders(lap func(p *process, s *swarm, scale Scale) lapFunc) []Conten
 		{"limit=hijacked", start("fan-hijack"), false},
 		{fanLimit, start("fan-coalesce"), false},
 		{fanOurs, start("fan-reprise"), false},
+		{fanParkedOurs, start("fan-parked"), false},
 		{fanPeer, start("fan-gosse"), false},
 	}
 }

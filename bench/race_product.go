@@ -114,11 +114,8 @@ func productIdleRace() Race {
 		Name: "ProductIdle",
 		Contenders: []Contender{
 			{raw, idle("fan-raw"), false},
-			{ours, func(_ context.Context, scale Scale) (Runner, error) {
-				return lapFunc(func(ctx context.Context) (Sample, error) {
-					return productIdleLap(ctx, scale.Of(9000, 200))
-				}), nil
-			}, false},
+			{ours, productIdle(), false},
+			{"store=memory/park", productIdle("--park"), false},
 			{gosse, idle("fan-gosse"), false},
 		},
 		Rows: []Row{{
@@ -128,8 +125,20 @@ func productIdleRace() Race {
 	}
 }
 
-func productIdleLap(ctx context.Context, n int) (sample Sample, err error) {
-	p, err := startProduct(ctx, "memory:")
+func productIdle(flags ...string) func(context.Context, Scale) (Runner, error) {
+	return func(_ context.Context, scale Scale) (Runner, error) {
+		return lapFunc(func(ctx context.Context) (Sample, error) {
+			return productIdleLap(ctx, scale.Of(9000, 200), flags)
+		}), nil
+	}
+}
+
+// idleFor is how long the readers of the server are idle. With --park it parks them after a second, and returns the
+// memory to the system a second later.
+const idleFor = 5 * time.Second
+
+func productIdleLap(ctx context.Context, n int, flags []string) (sample Sample, err error) {
+	p, err := startProduct(ctx, "memory:", flags...)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +155,7 @@ func productIdleLap(ctx context.Context, n int) (sample Sample, err error) {
 		return nil, err
 	}
 	defer s.Close()
-	time.Sleep(settle)
+	time.Sleep(idleFor)
 	after, err := p.memory()
 	return Sample{"KiB/reader": float64(after-before) / 1024 / float64(n)}, err
 }

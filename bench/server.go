@@ -33,6 +33,7 @@ var servers = map[string]func(ctx context.Context, args []string) (*server, erro
 	"fan-hijack":   fanHijack,
 	"fan-coalesce": fanCoalesce,
 	"fan-reprise":  fanReprise,
+	"fan-parked":   fanParked,
 	"fan-gosse":    fanGoSSE,
 	"ready":        historyReady,
 	"bare":         historyBare,

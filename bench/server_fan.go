@@ -9,6 +9,8 @@ import (
 
 	"reprise"
 	"reprise/bench/limit"
+	"reprise/internal/httpserver"
+	"reprise/internal/park"
 	"reprise/ssehttp"
 	"reprise/store/memstore"
 )
@@ -57,6 +59,27 @@ func fanCoalesce(context.Context, []string) (*server, error) { return fanFrames(
 var fanKey = reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "bench"}
 
 func fanReprise(ctx context.Context, _ []string) (*server, error) {
+	return fanLog(ctx, func(h http.Handler) (string, error) { return serveHTTP(h) })
+}
+
+// fanParked is fanReprise with readers that are parked when a lap begins. Pauses within a lap are shorter, as within a
+// stream of tokens.
+func fanParked(ctx context.Context, _ []string) (*server, error) {
+	lot, err := park.New(&park.Options{After: settle / 2})
+	if err != nil {
+		return nil, err
+	}
+	return fanLog(ctx, func(h http.Handler) (string, error) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		go func() { _ = httpserver.New(lot.Handler(h), nil).Serve(l) }()
+		return l.Addr().String(), nil
+	})
+}
+
+func fanLog(ctx context.Context, serve func(http.Handler) (addr string, err error)) (*server, error) {
 	log, err := reprise.Open(ctx, memstore.New(nil), nil)
 	if err != nil {
 		return nil, err
@@ -65,7 +88,7 @@ func fanReprise(ctx context.Context, _ []string) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	addr, err := serveHTTP(handlerOf(log))
+	addr, err := serve(handlerOf(log))
 	return &server{addr: addr, publish: func(data []byte) error {
 		_, err := s.Append(ctx, reprise.Event{Data: data})
 		return err

@@ -1,6 +1,7 @@
 package ssehttp
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -23,6 +24,7 @@ func newConn(w http.ResponseWriter, reader *reprise.Reader, req Request, opts Op
 	c := &conn{w: w, opts: opts}
 	c.Init(w)
 	c.Reader, c.Silence, c.WriteTimeout = reader, opts.Heartbeat, opts.WriteTimeout
+	c.opts.Resumed = nil // it was called, and would keep the request in memory
 	if len(req.Types) > 0 {
 		c.moveEvent = req.CursorEvent
 		c.wanted = map[string]bool{}
@@ -43,6 +45,17 @@ func (c *conn) begin() {
 	info := c.Reader.Info()
 	SetHead(h, c.Reader.Stream(), &info)
 	c.Begin()
+}
+
+// follow sends events until the response ends, and closes the reader then. It returns true if the response was parked.
+func (c *conn) follow(ctx context.Context) (parked bool) {
+	reader := c.Reader
+	defer func() {
+		if !parked {
+			reader.Close()
+		}
+	}()
+	return c.Follow(ctx, c)
 }
 
 // Send implements sseloop.Handler.

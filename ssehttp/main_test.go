@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"reprise"
+	"reprise/internal/park"
 	"reprise/internal/problem"
 	"reprise/sse"
 	"reprise/ssehttp"
@@ -27,6 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type site struct {
 	log    *reprise.Log
 	server *httptest.Server
+	lot    *park.Lot // nil unless responses are parked
 }
 
 func newSite(tb testing.TB, logOptions *reprise.Options, options *ssehttp.Options) *site {
@@ -35,10 +37,17 @@ func newSite(tb testing.TB, logOptions *reprise.Options, options *ssehttp.Option
 }
 
 func serve(tb testing.TB, log *reprise.Log, options *ssehttp.Options) *site {
-	s := &site{log: log, server: httptest.NewServer(handler(log, options))}
+	s := &site{log: log, server: httptest.NewUnstartedServer(nil)}
+	if parkAll {
+		s.park(tb, handler(log, options))
+	} else {
+		s.server.Config.Handler = handler(log, options)
+		s.server.Start()
+	}
 	tb.Cleanup(func() {
 		s.server.CloseClientConnections() // readers that still follow do not keep it open
 		s.server.Close()
+		check(tb, s.lot.Close())
 	})
 	return s
 }

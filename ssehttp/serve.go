@@ -8,6 +8,7 @@ import (
 	"reprise"
 	"reprise/internal/httpserver"
 	"reprise/internal/problem"
+	"reprise/internal/sseloop"
 )
 
 // Options are the settings of Serve. The zero value of each field means its default.
@@ -105,8 +106,10 @@ func Serve(w http.ResponseWriter, r *http.Request, s *reprise.Stream, req Reques
 	if c == nil {
 		return
 	}
-	defer c.Reader.Close()
-	c.Follow(r.Context(), c)
+	if c.Parking = sseloop.ParkingOf(r.Context()); c.Parking != nil {
+		c.Resume = c.follow
+	}
+	c.follow(r.Context())
 }
 
 // open begins the response. It returns nil if that is all there is to it: a refusal, the

@@ -18,6 +18,7 @@ import (
 	"reprise/internal/backoff"
 	"reprise/internal/console"
 	"reprise/internal/httpserver"
+	"reprise/internal/park"
 	"reprise/internal/problem"
 	"reprise/internal/storeurl"
 )
@@ -44,6 +45,7 @@ type front struct {
 	listener net.Listener // socket, or the encrypted connections of it
 	scheme   string       // of the URL
 	http     *http.Server
+	parking  *park.Lot // nil for none; set before begin
 
 	newcomers newcomers
 	handler   atomic.Pointer[http.Handler]
@@ -77,6 +79,9 @@ func (f *front) begin() {
 	}
 	f.begun = true
 	go func() { f.failed <- f.http.Serve(f.listener) }()
+	if f.parking != nil {
+		go func() { _ = f.parking.Serve(f.http) }() // it ends with the other
+	}
 	if !f.silent {
 		fmt.Fprintln(stdout, "listening on", f.url())
 	}
@@ -103,15 +108,15 @@ func (f *front) shutdown(ctx context.Context) error {
 		}
 		f.newcomers.wait(ctx)
 	}
-	if f.http.Shutdown(ctx) != nil {
-		return f.http.Close()
+	if f.http.Shutdown(ctx) != nil || f.parking.Wait(ctx) != nil {
+		return errors.Join(f.http.Close(), f.parking.Close())
 	}
 	return nil
 }
 
 // close closes the listener and all connections.
 func (f *front) close() error {
-	err := f.http.Close()
+	err := errors.Join(f.http.Close(), f.parking.Close())
 	if lerr := f.listener.Close(); err == nil && !errors.Is(lerr, net.ErrClosed) {
 		err = lerr
 	}

@@ -46,6 +46,8 @@ type serveCmd struct {
 
 	Compress bool `default:"true" negatable:"" help:"Compress events (gzip, zstd) for clients that ask for it. Default: on."`
 
+	Park bool `help:"Park readers that wait, so that they need less memory (Linux, HTTP/1.1 without TLS; experimental)."`
+
 	RetainEvents int64         `placeholder:"N" help:"Maximum number of events that a stream keeps. Default: 10000."`
 	RetainBytes  byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that a stream keeps. Default: 64MiB."`
 	RetainAge    time.Duration `placeholder:"DURATION" help:"How long a stream is kept after its end. Default: 1h."`

@@ -22,6 +22,7 @@ import (
 	"reprise/internal/identity"
 	"reprise/internal/logins"
 	"reprise/internal/oidc"
+	"reprise/internal/park"
 	"reprise/internal/roster"
 	"reprise/internal/schedule"
 	"reprise/internal/storeurl"
@@ -112,6 +113,9 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 		return s, err
 	}
 	s.front.console = console.New()
+	if s.front.parking, err = c.parking(logger); err != nil {
+		return s, err
+	}
 	open := func() error { return s.openEngine(ctx, c, keys, verifier) }
 	return s, s.awaitStore(ctx, c.Store.url, open, s.closeEngine)
 }
@@ -177,7 +181,7 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: s.front.console,
 		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Keys: s.keys, Audit: s.audit,
 		MCPSessions: s.mcp.endpoints(), MCPTasks: s.mcp.tasks(), Replicas: s.roster, Temp: s.dir.path, Files: s.files,
-		Watches:  s.watches,
+		Watches: s.watches, Parking: s.front.parking,
 		Webhooks: s.webhooks, Schedules: s.schedules, Issuers: s.issuers, Quotas: s.quotas.Book,
 		NoCompression: !c.Compress, Tracer: s.telemetry.tracer, Token: c.proofToken(),
 	})
@@ -270,6 +274,18 @@ func (c *serveCmd) logOptions(keys *reprise.Keys, metrics *api.Metrics, logger *
 		MaxReaders: c.MaxReaders, SweepEvery: c.SweepEvery,
 		Logger: logger, Hooks: metrics.LogHooks(),
 	}
+}
+
+// parking returns what holds the readers that wait, nil without --park.
+func (c *serveCmd) parking(logger *slog.Logger) (*park.Lot, error) {
+	if !c.Park {
+		return nil, nil
+	}
+	lot, err := park.New(&park.Options{Logger: logger})
+	if err != nil {
+		return nil, fmt.Errorf("--park: %w", err)
+	}
+	return lot, nil
 }
 
 // openHost opens what runs commands.

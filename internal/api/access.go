@@ -3,12 +3,15 @@ package api
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"runtime/debug"
 	"time"
 
 	"reprise/internal/httpserver"
 	"reprise/internal/otlp"
+	"reprise/internal/park"
 	"reprise/internal/problem"
+	"reprise/internal/tracecontext"
 )
 
 // record is the ResponseWriter of a request. It records the data for logs and metrics.
@@ -16,6 +19,20 @@ type record struct {
 	*httpserver.Record
 	route string // the path of the route with its wildcards
 	span  *otlp.Span
+	seat  *park.Seat // nil for a response that is not parked
+	ends  []func()   // called when the response ends, the last first
+}
+
+// atEnd calls f when the response ends, after all that is registered later.
+func (rec *record) atEnd(f func()) { rec.ends = append(rec.ends, f) }
+
+// end calls what atEnd has registered.
+func (rec *record) end() {
+	for n := len(rec.ends); n > 0; n = len(rec.ends) {
+		f := rec.ends[n-1]
+		rec.ends = rec.ends[:n-1]
+		f()
+	}
 }
 
 // recordOf finds the record behind the writer of a handler.
@@ -38,6 +55,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	_ = rc.SetWriteDeadline(time.Time{}) // the deadline of the previous request is over
 	defer func() {
 		v := recover()
+		if rec.seat.Parked() {
+			s.leaveParked(rec, r, v)
+			return
+		}
+		rec.end()
 		cut := v != nil && !s.panicked(rec, r, v)
 		// What lies in buffers is sent after we return, and not for ever either.
 		_ = rc.SetWriteDeadline(time.Now().Add(s.opts.WriteTimeout))
@@ -49,6 +71,25 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if s.guard(rec, r) {
 		s.route(rec, r)
 	}
+}
+
+// leaveParked leaves a parked response. It is over when the client, the stream or the server ends it.
+func (s *Server) leaveParked(rec *record, r *http.Request, v any) {
+	method, path, remote, trace := r.Method, r.URL.Path, r.RemoteAddr, r.Header[tracecontext.ParentHeader]
+	finish := func() {
+		_ = http.NewResponseController(rec).SetWriteDeadline(time.Now().Add(s.opts.WriteTimeout))
+		rec.end()
+		s.note(rec, &http.Request{ // what is logged of it
+			Method: method, URL: &url.URL{Path: path}, RemoteAddr: remote,
+			Header: http.Header{tracecontext.ParentHeader: trace},
+		})
+	}
+	if v != nil {
+		s.panicked(rec, r, v)
+		rec.seat.Abort(finish)
+		return
+	}
+	rec.seat.Settle(finish)
 }
 
 // panicked answers for a handler that could not, and reports whether it was in time for that.

@@ -17,6 +17,7 @@ import (
 	"reprise/internal/identity"
 	"reprise/internal/oidc"
 	"reprise/internal/otlp"
+	"reprise/internal/park"
 	"reprise/internal/quota"
 	"reprise/internal/roster"
 	"reprise/internal/schedule"
@@ -50,6 +51,9 @@ type Options struct {
 	Heartbeat time.Duration
 	// NoCompression disables the compression of events for clients that request it with Accept-Encoding.
 	NoCompression bool
+	// Parking, if not nil, holds responses that follow a stream while there is nothing to send. Default: each keeps its
+	// goroutine.
+	Parking *park.Lot
 	// MCP, if not nil, answers /mcp once Host and Origin were checked. It authenticates by itself.
 	MCP http.Handler
 	// Store is the store of the Log with its wrappers. /v1/store shows, checks and backs it up. Default: none; these
@@ -174,7 +178,10 @@ var errDraining = fmt.Errorf("%w: the server is shutting down", reprise.ErrClose
 
 // Drain prepares the shutdown: it ends the answers of readers with a request to reconnect soon, and later requests fail
 // with shutting_down, except /healthz and /metrics. It returns immediately. Draining again does nothing.
-func (s *Server) Drain() { s.drain(errDraining) }
+func (s *Server) Drain() {
+	s.drain(errDraining)
+	s.opts.Parking.End(errDraining)
+}
 
 // NewHTTPServer returns an http.Server for s with bounds on connections, on slow and large
 // headers and on idle connections. It has no timeout for whole requests or responses,

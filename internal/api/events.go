@@ -16,6 +16,7 @@ import (
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
 	"reprise/internal/quota"
+	"reprise/internal/sseloop"
 	"reprise/ssehttp"
 )
 
@@ -127,16 +128,15 @@ func (s *Server) follow(x *exchange, rd *reading) error {
 	if x.r.Method == http.MethodHead || rd.form == jsonType && rd.wait == 0 {
 		return s.send(x, rd)
 	}
-	leave, err := s.enter(x)
-	if err != nil {
+	if err := s.enter(x); err != nil {
 		return err
 	}
-	defer leave()
+	s.endWithServer(x)
 	if rd.form != jsonType {
-		defer x.endWithConnection()()
+		x.endWithConnection()
 	}
 	if rd.executionID != "" {
-		defer s.host.Follow(x.who.Tenant, rd.executionID)()
+		x.atEnd(s.host.Follow(x.who.Tenant, rd.executionID))
 	}
 	return s.send(x, rd)
 }
@@ -158,14 +158,17 @@ func (s *Server) send(x *exchange, rd *reading) error {
 		opts.Form = lines{}
 	}
 	if coding == contentcoding.Identity {
-		ssehttp.Serve(x.w, x.r, rd.stream, rd.Request, &opts)
+		if rec := recordOf(x.w); rec.seat != nil {
+			x.r = x.r.WithContext(sseloop.WithParking(x.r.Context(), rec.seat))
+		}
 		s.tellExpiry(x, x.w, rd)
+		ssehttp.Serve(x.w, x.r, rd.stream, rd.Request, &opts)
 		return nil
 	}
 	w := contentcoding.NewWriter(x.w, coding)
-	defer w.Close()
-	ssehttp.Serve(w, x.r, rd.stream, rd.Request, &opts)
+	x.atEnd(w.Close)
 	s.tellExpiry(x, w, rd)
+	ssehttp.Serve(w, x.r, rd.stream, rd.Request, &opts)
 	return nil
 }
 
@@ -173,15 +176,20 @@ func (s *Server) send(x *exchange, rd *reading) error {
 // so that clients ignore it and resume from the last event.
 const expiredBlock = "event: expired\ndata: {\"code\":\"unauthenticated\",\"detail\":\"the ticket has expired\"}\n\n"
 
-// tellExpiry tells a page why its response ends: it reads with EventSource, which shows it no status.
+// tellExpiry tells a page at the end of its response if that ends with its ticket: it reads with EventSource, which
+// shows it no status.
 func (s *Server) tellExpiry(x *exchange, w http.ResponseWriter, rd *reading) {
-	rec := recordOf(x.w)
-	if rd.form != sseType || x.who.Only == (reprise.StreamKey{}) || !rec.Begun() ||
-		!errors.Is(context.Cause(x.r.Context()), identity.ErrExpired) {
+	if rd.form != sseType || x.who.Only == (reprise.StreamKey{}) {
 		return
 	}
-	_ = http.NewResponseController(x.w).SetWriteDeadline(time.Now().Add(s.opts.WriteTimeout))
-	_, _ = io.WriteString(w, expiredBlock) // the client may have disconnected
+	rec, ctx := recordOf(x.w), x.r.Context()
+	rec.atEnd(func() {
+		if !rec.Begun() || !errors.Is(context.Cause(ctx), identity.ErrExpired) {
+			return
+		}
+		_ = http.NewResponseController(rec).SetWriteDeadline(time.Now().Add(s.opts.WriteTimeout))
+		_, _ = io.WriteString(w, expiredBlock) // the client may have disconnected
+	})
 }
 
 // coding is how events are compressed for a client. It is apart from send for the sake of the stack: see dispatch.
@@ -195,48 +203,65 @@ func (s *Server) coding(x *exchange) contentcoding.Coding {
 	return contentcoding.Pick(x.r.Header)
 }
 
-// enter counts x as a reader. From now on the context of the request ends when the server drains.
-func (s *Server) enter(x *exchange) (leave func(), err error) {
+// enter counts x as a reader until its response ends.
+func (s *Server) enter(x *exchange) error {
 	uncount, err := s.readers.enter(x.who)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	release, err := s.opts.Quotas.Take(x.who.Holder(), quota.Readers)
 	if err != nil {
 		uncount()
-		return nil, err
+		return err
 	}
-	ctx, cancel := context.WithCancelCause(x.r.Context())
-	stopDrain := context.AfterFunc(s.draining, func() { cancel(errDraining) })
-	x.r = x.r.WithContext(ctx)
-	return func() {
-		stopDrain()
-		cancel(nil)
-		release()
-		uncount()
-	}, nil
+	x.atEnd(uncount)
+	x.atEnd(release)
+	return nil
 }
 
 // errAged is the cause that ends a response which follows a stream. Its reader is told to reconnect, as at a shutdown.
 var errAged = fmt.Errorf("%w: the connection has reached its age", reprise.ErrClosed)
 
 // endWithConnection ends the context of the request when the connection reaches its age, if there is a bound on
-// that; the connection is closed with the response. release must be called.
-func (x *exchange) endWithConnection() (release func()) {
+// that; the connection is closed with the response.
+func (x *exchange) endWithConnection() {
 	left, ok := httpserver.Remaining(x.r.Context())
 	if !ok {
-		return func() {}
+		return
 	}
-	ctx, cancel := context.WithCancelCause(x.r.Context())
-	timer := time.AfterFunc(left, func() { cancel(errAged) })
 	if x.r.ProtoMajor == 1 {
 		x.w.Header().Set("Connection", "close")
 	}
-	x.r = x.r.WithContext(ctx)
-	return func() {
-		timer.Stop()
-		cancel(nil)
+	x.endWith(func(end context.CancelCauseFunc) (stop func() bool) {
+		return time.AfterFunc(left, func() { end(errAged) }).Stop
+	})
+}
+
+// endWithServer ends the context of the request when the server drains.
+func (s *Server) endWithServer(x *exchange) {
+	if seat := recordOf(x.w).seat; seat != nil {
+		seat.Await() // of which Drain ends all together
+		return
 	}
+	x.endWith(func(end context.CancelCauseFunc) (stop func() bool) {
+		return context.AfterFunc(s.draining, func() { end(errDraining) })
+	})
+}
+
+// endWith lets a timer end the context of the request. start starts the timer.
+func (x *exchange) endWith(start func(end context.CancelCauseFunc) (stop func() bool)) {
+	if seat := recordOf(x.w).seat; seat != nil {
+		stop := start(seat.End)
+		x.atEnd(func() { stop() })
+		return
+	}
+	ctx, cancel := context.WithCancelCause(x.r.Context())
+	stop := start(cancel)
+	x.r = x.r.WithContext(ctx)
+	x.atEnd(func() {
+		stop()
+		cancel(nil)
+	})
 }
 
 // readerLimit counts the readers of each principal.

@@ -157,17 +157,14 @@ func (s *Server) startAndFollow(x *exchange, req execution.Request) error {
 		return err
 	}
 	ctx := x.r.Context()
-	leave, err := s.enter(x)
-	if err != nil {
+	if err := s.enter(x); err != nil {
 		return err
 	}
-	defer leave()
-	defer x.endWithConnection()()
 	e, _, err := s.start(ctx, x, req)
 	if err != nil {
 		return err
 	}
-	defer s.host.Follow(x.who.Tenant, e.ID)()
+	x.atEnd(s.host.Follow(x.who.Tenant, e.ID))
 	stream, err := s.host.Stream(ctx, x.who.Tenant, e.ID)
 	if err != nil {
 		return err
@@ -180,6 +177,8 @@ func (s *Server) startAndFollow(x *exchange, req execution.Request) error {
 		x.w.Header().Set(holdHeader, rd.hold.Token())
 		x.awaitReceipts(rd.hold)
 	}
+	s.endWithServer(x) // not before, so that the start is not cut short
+	x.endWithConnection()
 	return s.send(x, rd)
 }
 

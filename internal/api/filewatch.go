@@ -66,7 +66,7 @@ func (s *Server) watchEvents(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	defer release()
+	x.atEnd(release)
 	return s.follow(x, &reading{stream: stream})
 }
 

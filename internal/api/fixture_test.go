@@ -26,11 +26,15 @@ import (
 	"reprise/internal/audit"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/park"
 	"reprise/internal/schedule"
 	"reprise/internal/webhook"
 	"reprise/mcp/mcptask"
 	"reprise/store/memstore"
 )
+
+// parkAll makes fixtures park every response that can be parked, as soon as it has nothing to send.
+var parkAll bool
 
 const token = "a-token-for-tests-0123456789"
 
@@ -50,6 +54,7 @@ type setup struct {
 	// logLog gives the Log the logger of the server.
 	logLog bool
 	keys   *reprise.Keys                        // of a server before
+	lot    **park.Lot                           // is set to where responses are parked, if it is not nil
 	mcp    func(*reprise.Log) []api.MCPEndpoint // nil for none
 }
 
@@ -139,6 +144,13 @@ func start(tb testing.TB, s setup) *fixture {
 		s.api.MCPSessions = s.mcp(w.log)
 	}
 	closeTasks := w.openTasks(&s.api)
+	if parkAll {
+		s.api.Parking, err = park.New(&park.Options{After: time.Nanosecond, Logger: s.api.Logger})
+		w.ok(err)
+		if s.lot != nil {
+			*s.lot = s.api.Parking
+		}
+	}
 	gate := identity.NewGate(keys, verifier, &s.gate)
 	w.hooks, err = webhook.Open(context.Background(), w.log, &webhook.Options{
 		Principal: gate.Named, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
@@ -155,6 +167,9 @@ func start(tb testing.TB, s setup) *fixture {
 	w.http = httptest.NewUnstartedServer(nil)
 	w.http.Config = api.NewHTTPServer(w.server)
 	w.http.Start()
+	if parkAll {
+		go func() { _ = s.api.Parking.Serve(w.http.Config) }()
+	}
 	w.url = w.http.URL
 	transport := &http.Transport{}
 	w.client = &http.Client{
@@ -165,6 +180,7 @@ func start(tb testing.TB, s setup) *fixture {
 		w.server.Drain()
 		transport.CloseIdleConnections()
 		w.http.Close()
+		w.ok(s.api.Parking.Close())
 		closeFiles()
 		closeTasks()
 		w.hooks.Close()

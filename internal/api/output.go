@@ -29,13 +29,12 @@ func (s *Server) executionOutput(x *exchange) error {
 		return err
 	}
 	if follow && x.r.Method != http.MethodHead {
-		leave, err := s.enter(x)
-		if err != nil {
+		if err := s.enter(x); err != nil {
 			return err
 		}
-		defer leave()
-		defer x.endWithConnection()()
-		defer s.host.Follow(x.who.Tenant, id)()
+		s.endWithServer(x)
+		x.endWithConnection()
+		x.atEnd(s.host.Follow(x.who.Tenant, id))
 	}
 	output, err := s.host.Output(x.r.Context(), x.who.Tenant, id, channel)
 	if err != nil {

@@ -64,7 +64,7 @@ func (s *Server) publishOn(x *exchange, stream *reprise.Stream, producer *repris
 	if err != nil {
 		return err
 	}
-	defer x.endWithConnection()()
+	x.endWithConnection()
 	found := newFoundEvents(s.opts.MaxBody, s.opts.BodyTimeout)
 	stop := func(cause error) {
 		if found.stop(cause) {

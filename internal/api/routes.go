@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"path"
 	"slices"
@@ -282,8 +283,8 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, ops *operation
 	x := &exchange{w: w, r: r}
 	err := s.admit(x, rt)
 	if err == nil {
-		ctx, release := identity.WhileGood(r.Context(), &x.who)
-		defer release()
+		ctx, release := identity.WhileGood(s.mayPark(x, rt), &x.who)
+		x.atEnd(release)
 		x.r = r.WithContext(ctx)
 	}
 	if err == nil && s.opts.Audit != nil {
@@ -298,6 +299,23 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, ops *operation
 	if s.opts.Audit != nil {
 		s.recordRefusal(x, rt)
 	}
+}
+
+// mayPark returns the context of the request, which for a response that may be parked lives as long as the response.
+func (s *Server) mayPark(x *exchange, rt *route) context.Context {
+	follows := rt.path == "/v1/executions" || strings.HasSuffix(rt.path, "/events")
+	accept := x.r.Header.Get("Accept")
+	follows = follows && (strings.Contains(accept, sseType) || strings.Contains(accept, ndjsonType))
+	if s.opts.Parking == nil || !follows {
+		return x.r.Context()
+	}
+	rec := recordOf(x.w)
+	rec.seat = s.opts.Parking.Seat(x.w, x.r, func(w http.ResponseWriter) { rec.ResponseWriter = w })
+	if rec.seat == nil {
+		return x.r.Context()
+	}
+	rec.atEnd(rec.seat.Release)
+	return rec.seat
 }
 
 // noSuchMethod answers OPTIONS, and refuses methods that the path does not have.
@@ -350,3 +368,6 @@ type exchange struct {
 	scope identity.Scope // that the route needs
 	query query
 }
+
+// atEnd calls f when the response ends, which for a parked one is after its handler.
+func (x *exchange) atEnd(f func()) { recordOf(x.w).atEnd(f) }

@@ -34,7 +34,7 @@ func (s *Server) readSeveral(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	defer x.endWithConnection()()
+	x.endWithConnection()
 	ctx, stop := context.WithCancel(x.r.Context())
 	defer stop()
 	h := x.w.Header()
@@ -88,6 +88,7 @@ func (s *Server) readOne(r *http.Request, out *pieces, read int) {
 		if v := recover(); v != nil {
 			s.panicked(rec, r, v) // in any case this part of the answer is over
 		}
+		rec.end()
 		s.note(rec, r)
 		_ = out.write(piece{Read: read, Over: true}) // the next write returns the error
 		_ = out.flush()

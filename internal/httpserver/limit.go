@@ -46,6 +46,8 @@ type conn struct {
 	// inAll and inAddress are the places in the lists of strangers, nil for a known connection. inAddress is nil as
 	// well for one of a proxy that carries no request. limit.mu guards them.
 	inAll, inAddress *list.Element
+	// closed is called when the connection was closed for another one, while it is kept: see Keep. limit.mu guards it.
+	closed func()
 }
 
 type connKey struct{}
@@ -74,6 +76,9 @@ func Authenticated(r *http.Request) {
 
 // accept counts a new connection. It is http.Server.ConnContext.
 func (l *limit) accept(ctx context.Context, nc net.Conn) context.Context {
+	if c := l.accepted(nc); c != nil {
+		return context.WithValue(ctx, connKey{}, c)
+	}
 	c := &conn{limit: l, net: nc}
 	if remote := nc.RemoteAddr(); remote != nil {
 		c.address, c.proxy = networkOf(remote.String()), l.proxies.trustsPeer(remote.String())
@@ -113,12 +118,16 @@ func (l *limit) joinAddress(c *conn) (old *conn) {
 // closeUnlock drops and closes a connection, or none if it is nil. The caller holds mu, which closeUnlock unlocks.
 func (l *limit) closeUnlock(old *conn) {
 	var told int
+	var closed func()
 	if old != nil {
-		told = l.giveWay(old)
+		told, closed = l.giveWay(old), old.closed
 	}
 	l.mu.Unlock()
 	if old != nil {
 		_ = old.net.Close()
+	}
+	if closed != nil {
+		closed()
 	}
 	if told > 0 {
 		l.logger.Warn("too many connections that have not authenticated: the oldest were closed",
@@ -172,7 +181,7 @@ func (l *limit) changed(nc net.Conn, state http.ConnState) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c := l.conns[nc]; c != nil {
+	if c := l.conns[nc]; c != nil && (state == http.StateClosed || c.closed == nil) {
 		l.drop(c)
 	}
 }

@@ -79,7 +79,9 @@ func (p proxies) forwarded(next http.Handler) http.Handler {
 		}
 		if c, ok := r.Context().Value(connKey{}).(*conn); ok && r.ProtoMajor == 1 {
 			c.enter(networkOf(r.RemoteAddr))
-			defer c.leave()
+			t := &turn{conn: c}
+			defer t.end()
+			r = r.WithContext(context.WithValue(r.Context(), turnKey{}, t))
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -10,20 +10,27 @@ import (
 var ErrExpired = fmt.Errorf("%w: expired", ErrUnauthenticated)
 
 // WhileGood returns a context that ends with the credential of a principal: when it expires or is revoked, or when the
-// login ends by which it came. release must be called.
+// login ends by which it came. release must be called. If ctx has the method End, it is the result, and that ends it.
 func WhileGood(ctx context.Context, p *Principal) (_ context.Context, release func()) {
 	if p.Revoked == nil && p.LoggedOut == nil && p.Expires.IsZero() {
 		return ctx, func() {}
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	cancel := func(error) {}
+	var end context.CancelCauseFunc
+	if whole, ok := ctx.(interface{ End(cause error) }); ok {
+		end = whole.End
+	} else {
+		ctx, cancel = context.WithCancelCause(ctx)
+		end = cancel
+	}
 	var stops []func() bool
 	for _, life := range []context.Context{p.Revoked, p.LoggedOut} {
 		if life != nil {
-			stops = append(stops, context.AfterFunc(life, func() { cancel(ErrRevoked) }))
+			stops = append(stops, context.AfterFunc(life, func() { end(ErrRevoked) }))
 		}
 	}
 	if !p.Expires.IsZero() {
-		stops = append(stops, time.AfterFunc(time.Until(p.Expires), func() { cancel(ErrExpired) }).Stop)
+		stops = append(stops, time.AfterFunc(time.Until(p.Expires), func() { end(ErrExpired) }).Stop)
 	}
 	return ctx, func() {
 		for _, stop := range stops {

@@ -47,7 +47,7 @@ var identityMutants = []mutant{
 	},
 	{
 		name: "what is open outlives its token", rule: "R10.1",
-		file: "internal/identity/life.go", old: "cancel(ErrExpired)", new: "_ = ErrExpired",
+		file: "internal/identity/life.go", old: "end(ErrExpired)", new: "_ = ErrExpired",
 		pkg: "./cmd/reprise", run: "TestTokensOfIssuersOverMCP",
 	},
 	{

@@ -35,6 +35,9 @@ type Conn struct {
 	Silence time.Duration
 	// WriteTimeout is how long the client may accept no bytes.
 	WriteTimeout time.Duration
+	// Parking may be nil. Resume is what it calls: a function that calls Follow again.
+	Parking Parking
+	Resume  func(context.Context) (parked bool)
 
 	w  http.ResponseWriter
 	rc *http.ResponseController
@@ -49,6 +52,7 @@ type Conn struct {
 	wrote    bool      // something was written since the last poll
 	unsent   bool      // something was written and not flushed
 	spoke    time.Time // when the client was last sent something: its silence begins there
+	active   time.Time // when there were events, at last
 	deadline time.Time // that is set for writes
 	err      error     // the first failed write
 }
@@ -56,6 +60,7 @@ type Conn struct {
 // Init sets the response to write to. The silence begins now.
 func (c *Conn) Init(w http.ResponseWriter) {
 	c.w, c.rc, c.spoke = w, http.NewResponseController(w), time.Now()
+	c.active = c.spoke
 }
 
 // Begin sends the header of the response. It is flushed with the next write, or when Follow first waits.
@@ -71,21 +76,37 @@ func (c *Conn) Poll(ctx context.Context) error {
 }
 
 // Follow sends the polled events and then all further ones, until the stream has ended, ctx is done, a write fails, or
-// h ends the loop.
-func (c *Conn) Follow(ctx context.Context, h Handler) {
-	heartbeat := time.NewTimer(c.Silence)
-	defer heartbeat.Stop()
-	defer c.spill()
+// h ends the loop. It returns true if the response was parked: c then belongs to the goroutine that calls Resume.
+func (c *Conn) Follow(ctx context.Context, h Handler) (parked bool) {
+	clocks := c.newClocks()
+	defer func() {
+		clocks.stop()
+		if !parked {
+			c.spill()
+		}
+	}()
 	for c.step(h) {
-		if c.polled == nil && !c.wait(ctx, h, heartbeat) {
-			return
+		if c.polled == nil {
+			if next := c.wait(ctx, h, clocks); next != pollAgain {
+				return next == parkedNow
+			}
 		}
 		if c.history != nil && !c.Reader.Buffered() {
 			c.Flush() // the next page may take long
 		}
 		c.run, c.polled = c.Reader.Poll(ctx)
 	}
+	return false
 }
+
+// next is what Follow does after a wait.
+type next int
+
+const (
+	end       next = iota
+	pollAgain      // there may be more
+	parkedNow      // another goroutine continues
+)
 
 // step handles the polled events and reports whether there may be more. It is separate from Follow, to keep the stack
 // small that Follow uses for every waiting reader.
@@ -95,6 +116,8 @@ func (c *Conn) step(h Handler) bool {
 	c.wrote = false
 	if c.run.Len() > 0 {
 		h.Send(c.run)
+		c.run = reprise.Run{} // a resumed Follow must not send it again
+		c.stayActive()
 	}
 	return h.MayGoOn() && (c.polled == nil || c.goOn(h, c.polled)) && c.err == nil
 }
@@ -113,37 +136,43 @@ func (c *Conn) goOn(h Handler, err error) bool {
 }
 
 // wait flushes the written data and waits for more events. It ends silences.
-func (c *Conn) wait(ctx context.Context, h Handler, heartbeat *time.Timer) bool {
+func (c *Conn) wait(ctx context.Context, h Handler, clocks clocks) next {
 	changed := c.Reader.Changed()
 	select {
 	case <-changed: // more has come meanwhile: send it together
 		if ctx.Err() != nil {
-			return c.goOn(h, context.Cause(ctx))
+			c.goOn(h, context.Cause(ctx))
+			return end
 		}
 		if !c.wrote {
 			c.beat(h) // nothing that comes is wanted, which is silence too
 		}
-		return true
+		return pollAgain
 	default:
 	}
 	c.Flush()
 	for c.err == nil {
 		select {
 		case <-changed:
-			return true
+			return pollAgain
 		case <-ctx.Done():
 			// The cause of the request's end tells whether the server is shutting down.
-			return c.goOn(h, context.Cause(ctx))
-		case <-heartbeat.C:
+			c.goOn(h, context.Cause(ctx))
+			return end
+		case <-clocks.heartbeat.C:
 			// The timer runs on while events are sent: setting it for each of them costs
 			// more than to let it go off for nothing now and then.
-			heartbeat.Reset(c.beat(h))
+			clocks.heartbeat.Reset(c.beat(h))
 			if !h.MayGoOn() {
-				return false
+				return end
+			}
+		case <-clocks.idle.C:
+			if c.park(ctx, clocks.idle) {
+				return parkedNow
 			}
 		}
 	}
-	return false
+	return end
 }
 
 // beat ends the silence towards the client if it has lasted for long enough, and returns the time until it will have.

@@ -1,0 +1,281 @@
+package park
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"reprise"
+	"reprise/internal/httpserver"
+)
+
+// Seat is the place of one response, which may be parked. It is the context of its request as well, and lives on when
+// net/http ends that of the request because its handler has returned.
+type Seat struct {
+	context.Context // has no values
+	cancel          context.CancelCauseFunc
+
+	lot     *Lot
+	request atomic.Pointer[request] // nil from the first Park on
+
+	// Set by the first Park.
+	conn    *net.TCPConn
+	kept    *httpserver.Kept
+	out     *response
+	follow  context.Context // of the reader: the Seat, a child, or one with values
+	reader  *reprise.Reader
+	beat    time.Duration // until the heartbeat after the first Park
+	resume  func(context.Context) (parked bool)
+	closing bool // the connection ends with the response
+	early   bool // another request has begun
+
+	finish func()      // set by Settle
+	stop   func() bool // ends the wait for the end of follow, if that is a child; else nil
+	fd     int32       // in the watch
+	number int32       // tells it from earlier connections with the same fd
+
+	mu      sync.Mutex
+	settled bool
+	parked  bool
+	due     *time.Timer
+}
+
+// request is what a Seat needs until it is parked.
+type request struct {
+	r    *http.Request
+	w    http.ResponseWriter
+	swap func(http.ResponseWriter)
+	stop func() bool // detaches the Seat from the context of r
+}
+
+// Seat returns a place for the response to r, or nil if the response cannot be parked, which goes for TLS, HTTP/2,
+// HTTP/1.0, and writers that hide the connection. swap makes w pass everything on to another ResponseWriter. Release
+// must be called, unless Parked returns true when the handler returns.
+func (l *Lot) Seat(w http.ResponseWriter, r *http.Request, swap func(http.ResponseWriter)) *Seat {
+	if l == nil || r.ProtoMajor != 1 || r.ProtoMinor < 1 || r.TLS != nil || r.Method == http.MethodHead || !hijacks(w) {
+		return nil
+	}
+	s := &Seat{lot: l}
+	s.Context, s.cancel = context.WithCancelCause(context.Background())
+	parent := r.Context()
+	s.request.Store(&request{
+		r: r, w: w, swap: swap,
+		stop: context.AfterFunc(parent, func() { s.End(context.Cause(parent)) }),
+	})
+	return s
+}
+
+// End ends the response with a cause, like the cancel function of a child of the Seat, which it saves.
+func (s *Seat) End(cause error) {
+	s.cancel(cause)
+	s.notified()
+}
+
+// hijacks reports whether the connection of w can be taken from net/http.
+func hijacks(w http.ResponseWriter) bool {
+	for {
+		switch t := w.(type) {
+		case http.Hijacker:
+			return true
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = t.Unwrap()
+		default:
+			return false
+		}
+	}
+}
+
+// Value implements context.Context: until the response is parked, the values are those of the request.
+func (s *Seat) Value(key any) any {
+	if v := s.Context.Value(key); v != nil { // the Seat itself, for its children
+		return v
+	}
+	if request := s.request.Load(); request != nil {
+		return request.r.Context().Value(key)
+	}
+	return nil
+}
+
+// Release ends a Seat whose response was not parked.
+func (s *Seat) Release() {
+	if request := s.request.Load(); request != nil {
+		request.stop()
+		s.lot.leave(s)
+	}
+	s.cancel(nil)
+}
+
+// cut closes the connection of a parked response.
+func (s *Seat) cut() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.settled {
+		_ = s.conn.Close()
+	}
+}
+
+// Parked reports whether the response was parked, so that it goes on after its handler. It is called by the handler.
+func (s *Seat) Parked() bool { return s != nil && s.conn != nil }
+
+// After implements sseloop.Parking.
+func (s *Seat) After() time.Duration { return s.lot.opts.After }
+
+// Park implements sseloop.Parking. The first one takes the connection from net/http, and the response waits for Settle.
+func (s *Seat) Park(ctx context.Context, reader *reprise.Reader, beat time.Duration,
+	resume func(context.Context) (parked bool),
+) bool {
+	if s.conn != nil {
+		return s.rest(beat)
+	}
+	if !s.take() {
+		return false
+	}
+	s.follow, s.reader, s.beat, s.resume = ctx, reader, beat, resume
+	return true
+}
+
+// take takes the connection from net/http.
+func (s *Seat) take() bool {
+	request := s.request.Load()
+	closing := request.r.Close || request.w.Header().Get("Connection") == "close"
+	kept := httpserver.Keep(request.r, func() { s.End(context.Canceled) })
+	if kept == nil {
+		return false
+	}
+	conn, buffered, err := http.NewResponseController(request.w).Hijack()
+	if errors.Is(err, http.ErrNotSupported) {
+		kept.Lose()
+		return false
+	}
+	tcp, ok := conn.(*net.TCPConn)
+	if err != nil || !ok { // it is lost for net/http too
+		_ = kept.Close()
+		s.cancel(context.Canceled)
+		return false
+	}
+	request.stop()
+	s.conn, s.kept = tcp, kept
+	// A request that came too early is not answered: its sender sees that the connection is closed.
+	s.early = buffered.Reader.Buffered() > 0
+	s.closing = closing || s.early
+	s.out = &response{conn: tcp, header: http.Header{}}
+	if id := request.w.Header().Get("Execution-Id"); id != "" {
+		s.out.header.Set("Execution-Id", id)
+	}
+	request.swap(s.out)
+	s.request.Store(nil)
+	s.lot.take(s)
+	return true
+}
+
+// Settle lets a parked response go on. Its handler calls it last. finish is called when the response has ended, and may
+// write the last bytes.
+func (s *Seat) Settle(finish func()) {
+	s.finish = finish
+	s.mu.Lock()
+	s.settled = true
+	s.mu.Unlock()
+	s.lot.settle(s)
+	if s.follow.Done() != s.Done() {
+		s.stop = context.AfterFunc(s.follow, s.wake)
+	}
+	if !s.rest(s.beat) {
+		go s.run()
+	}
+}
+
+// rest gives up the goroutine of the caller until there is something to do. It returns false if there is already.
+func (s *Seat) rest(beat time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.follow.Err() != nil || !s.reader.Notify(s.notified) {
+		return false
+	}
+	s.parked = true
+	if s.due == nil {
+		s.due = time.AfterFunc(beat, s.wake)
+	} else {
+		s.due.Reset(beat)
+	}
+	return true
+}
+
+// leave reports whether the caller must run the parked response.
+func (s *Seat) leave() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.parked {
+		return false
+	}
+	s.parked = false
+	s.due.Stop()
+	s.reader.Notify(nil)
+	return true
+}
+
+// wake is called in a goroutine of its own when something is due.
+func (s *Seat) wake() {
+	if s.leave() {
+		s.run()
+	}
+}
+
+// notified is called when there are events, in a goroutine that notifies other readers too.
+func (s *Seat) notified() {
+	if s.leave() {
+		go s.run()
+	}
+}
+
+// run lets the response go on until it is parked again or has ended.
+func (s *Seat) run() {
+	whole := false
+	defer func() {
+		v := recover()
+		if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // a value to panic with
+			s.lot.opts.Logger.Error("a parked response panicked", "panic", v, "stack", string(debug.Stack()))
+		}
+		if v != nil || whole {
+			s.end(whole)
+		}
+	}()
+	whole = !s.resume(s.follow)
+}
+
+// Abort ends a parked response, in place of Settle, without its last chunk, so that the client sees that it is not
+// whole.
+func (s *Seat) Abort(finish func()) {
+	s.finish = finish
+	_ = s.reader.Close()
+	s.end(false)
+}
+
+// linger is how long a client that has sent the next request too early has to read the response.
+const linger = 500 * time.Millisecond
+
+// end ends the response. The connection is used again if the client expects that.
+func (s *Seat) end(whole bool) {
+	if s.stop != nil {
+		s.stop()
+	}
+	gone := s.Err() != nil
+	s.finish()
+	whole = whole && s.out.end() == nil
+	s.lot.watch.remove(s) // before the connection goes back
+	s.cancel(nil)
+	s.kept.Done()
+	switch {
+	case whole && !gone && !s.closing:
+		s.lot.giveBack(s.conn, s.kept)
+	case whole && s.early && s.conn.CloseWrite() == nil: // what has come and is not read would make Close lose chunks
+		time.AfterFunc(linger, func() { _ = s.kept.Close() })
+	default:
+		_ = s.kept.Close()
+	}
+	s.lot.remove(s)
+}

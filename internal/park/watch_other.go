@@ -1,0 +1,21 @@
+//go:build !linux
+
+package park
+
+import (
+	"errors"
+	"net"
+)
+
+// watch exists on Linux.
+type watch struct{}
+
+func newWatch() (*watch, error) { return nil, errors.ErrUnsupported }
+
+func (*watch) add(*Seat) error { return errors.ErrUnsupported }
+
+func (*watch) remove(*Seat) {}
+
+func (*watch) close() error { return nil }
+
+func awaitInput(*net.TCPConn) error { return errors.ErrUnsupported }
