@@ -77,8 +77,8 @@ func (t *taskClient) stays(cause error) bool {
 func (t *taskServer) resume(ctx context.Context, tenant reprise.Tenant, note json.RawMessage) (
 	*mcp.CallToolResult, error,
 ) {
-	var from callNote
-	if note == nil || json.Unmarshal(note, &from) != nil || t.g.up.URL == "" {
+	from, ok := parseNote(note)
+	if !ok || t.g.up.URL == "" {
 		return nil, nil // it cannot be resumed
 	}
 	who := &credential.Principal{Tenant: string(tenant), Name: from.Principal}
@@ -92,6 +92,14 @@ func (t *taskServer) resume(ctx context.Context, tenant reprise.Tenant, note jso
 		to: &taskClient{ctx: ctx, principal: from.Principal, place: from.Place}, answered: make(chan struct{}),
 	}
 	return r.run(ctx, from.Place)
+}
+
+// parseNote returns the note of a call. Another version may have written it in a form that is not understood here.
+func parseNote(text json.RawMessage) (n callNote, ok bool) {
+	if len(text) == 0 {
+		return callNote{}, false
+	}
+	return n, json.Unmarshal(text, &n) == nil
 }
 
 // resumedCall receives the rest of the answer to a call.
