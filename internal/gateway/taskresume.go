@@ -99,7 +99,8 @@ func parseNote(text json.RawMessage) (n callNote, ok bool) {
 	if len(text) == 0 {
 		return callNote{}, false
 	}
-	return n, json.Unmarshal(text, &n) == nil
+	err := json.Unmarshal(text, &n)
+	return n, err == nil
 }
 
 // resumedCall receives the rest of the answer to a call.
