@@ -85,7 +85,7 @@ func TestRecordWithInvalidTypeLengthIsEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for e := range b.run(1, "").All() {
+	for e := range b.eventsFrom(1, "").All() {
 		got = append(got, string(e.Data))
 	}
 	if want := []string{"one", "", "three"}; !slices.Equal(got, want) {
@@ -138,7 +138,7 @@ func FuzzPageBlock(f *testing.F) {
 			return
 		}
 		n := 0
-		for e := range b.run(5, "").All() {
+		for e := range b.eventsFrom(5, "").All() {
 			if e.Seq != uint64(5+n) {
 				t.Fatalf("event %d at place %d", e.Seq, n)
 			}

@@ -120,32 +120,32 @@ func (b *block) cut(tail uint64) {
 
 func (b *block) last() uint64 { return b.first + uint64(len(b.ends)) - 1 }
 
-// run returns the events of b from seq first on.
-func (b *block) run(first uint64, suffix string) Run {
-	return Run{block: b, buf: b.buf, ends: b.ends, lo: int(first - b.first), suffix: suffix}
+// eventsFrom returns the events of b from seq first on.
+func (b *block) eventsFrom(first uint64, suffix string) Events {
+	return Events{block: b, buf: b.buf, ends: b.ends, lo: int(first - b.first), suffix: suffix}
 }
 
-// Run is a sequence of consecutive events that a Reader returned. It stays valid for as long as it is
-// kept. The zero Run is empty.
-type Run struct {
+// Events is a sequence of consecutive events that a Reader returned. It stays valid for as long as it is
+// kept. The zero Events is empty.
+type Events struct {
 	block  *block
 	buf    []byte
-	ends   []uint32 // of all events of the block up to the last of the run
+	ends   []uint32 // of all events of the block up to the last of these events
 	lo     int      // index of the first event in ends
 	suffix string
 }
 
 // Len returns the number of events.
-func (r Run) Len() int { return len(r.ends) - r.lo }
+func (r Events) Len() int { return len(r.ends) - r.lo }
 
 // First returns the seq of the first event of a run that is not empty.
-func (r Run) First() uint64 { return r.block.first + uint64(r.lo) }
+func (r Events) First() uint64 { return r.block.first + uint64(r.lo) }
 
 // Last returns the seq of the last event of a run that is not empty.
-func (r Run) Last() uint64 { return r.block.first + uint64(len(r.ends)) - 1 }
+func (r Events) Last() uint64 { return r.block.first + uint64(len(r.ends)) - 1 }
 
 // All yields the events. They share their data with other readers: it must not be changed.
-func (r Run) All() iter.Seq[Event] {
+func (r Events) All() iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		var e Event
 		for i := r.lo; i < len(r.ends); i++ {
@@ -159,7 +159,7 @@ func (r Run) All() iter.Seq[Event] {
 
 // event decodes the event at index i of the block into e. Blocks were encoded here or checked by pageBlock, so only a
 // record with an invalid type length can fail to decode. It comes out empty.
-func (r Run) event(e *Event, i int) {
+func (r Events) event(e *Event, i int) {
 	if err := decodeRecord(e, r.buf[startOf(r.ends, i):r.ends[i]]); err != nil {
 		*e = Event{}
 	}
@@ -174,11 +174,11 @@ func startOf(ends []uint32, i int) uint32 {
 }
 
 // CursorSuffix returns the part of the cursors of the run after the seq, which an Encoder gets.
-func (r Run) CursorSuffix() string { return r.suffix }
+func (r Events) CursorSuffix() string { return r.suffix }
 
 // Encoded returns the wire form of the events, one after the other. The
 // result is shared with other readers and must not be changed.
-func (r Run) Encoded(enc Encoder) []byte {
+func (r Events) Encoded(enc Encoder) []byte {
 	if r.Len() == 0 {
 		return nil
 	}
@@ -200,7 +200,7 @@ func (r Run) Encoded(enc Encoder) []byte {
 
 // encode appends the wire form of the events from index i on to dst, until dst has at least enough bytes. It returns
 // the index of the first remaining event.
-func (r Run) encode(dst []byte, enc Encoder, i, enough int) ([]byte, int) {
+func (r Events) encode(dst []byte, enc Encoder, i, enough int) ([]byte, int) {
 	var e Event
 	for ; i < len(r.ends) && len(dst) < enough; i++ {
 		r.event(&e, i)
@@ -225,7 +225,7 @@ const (
 // bytes are those of Encoded. Of events that were read from the store for this reader alone, only one piece
 // is in memory at a time, in the buffer of w if w has one: a method AvailableBuffer like that of bufio.Writer. w must
 // not keep what is written.
-func (r Run) WriteEncoded(w io.Writer, enc Encoder) error {
+func (r Events) WriteEncoded(w io.Writer, enc Encoder) error {
 	if r.Len() == 0 {
 		return nil
 	}
@@ -261,7 +261,7 @@ type bufferedWriter interface {
 const bufferSlack = 8 << 10
 
 // writeBuffered encodes the events into the buffer of w. Near its end events are written one by one.
-func (r Run) writeBuffered(w bufferedWriter, enc Encoder) error {
+func (r Events) writeBuffered(w bufferedWriter, enc Encoder) error {
 	for i := r.lo; i < len(r.ends); {
 		var b []byte
 		free := w.AvailableBuffer()
@@ -277,7 +277,7 @@ func (r Run) writeBuffered(w bufferedWriter, enc Encoder) error {
 const frameOverhead = 160
 
 // extend encodes the events of r that w lacks.
-func (w *wire) extend(r Run) {
+func (w *wire) extend(r Events) {
 	missing := len(r.ends) - len(w.ends)
 	if missing <= 0 {
 		return

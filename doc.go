@@ -46,8 +46,8 @@
 // to the store by itself, and slows down neither the writer nor other readers. A reader that falls out of the window of
 // kept events gets a [*WindowError], which has the number of missed events and the position to continue from.
 //
-// The wire form of events is encoded once for all readers of a stream ([Run.Encoded]). A reader that is behind gets all
-// events that are ready in one piece.
+// The wire form of events is encoded once for all readers of a stream ([Events.Encoded]). A reader that is behind gets
+// all events that are ready in one piece.
 //
 // # Appending
 //

@@ -133,7 +133,7 @@ func ExampleStream_AppendWith() {
 }
 
 // The run of a reader is in the form of the wire: made once, whoever reads it.
-func ExampleRun_Encoded() {
+func ExampleEvents_Encoded() {
 	ctx := context.Background()
 	stream, done := exampleStream(reprise.StreamConfig{})
 	defer done()

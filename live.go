@@ -158,9 +158,9 @@ func (lv *live) cool() (freed int64) {
 }
 
 // hot returns the events from seq next on that are adjacent in memory, or an empty run. The caller holds mu.
-func (lv *live) hot(next uint64) Run {
+func (lv *live) hot(next uint64) Events {
 	if len(lv.blocks) == 0 || next < lv.blocks[0].first {
-		return Run{}
+		return Events{}
 	}
 	last := len(lv.blocks) - 1
 	b := lv.blocks[last]
@@ -168,7 +168,7 @@ func (lv *live) hot(next uint64) Run {
 		i := sort.Search(last, func(i int) bool { return lv.blocks[i].first > next })
 		b = lv.blocks[i-1]
 	}
-	return b.run(next, lv.suffix)
+	return b.eventsFrom(next, lv.suffix)
 }
 
 // trimHot drops the oldest blocks until at most limit bytes are left, and those before the window. The newest block

@@ -207,21 +207,21 @@ func (r *Reader) Notify(f func()) bool {
 // *WindowError if the next event is no longer kept (Seek to its Earliest to continue),
 // ErrClosed, ErrNotFound or ErrExpired if the Reader, the Log or the stream is gone,
 // or that of the store.
-func (r *Reader) Poll(ctx context.Context) (Run, error) {
+func (r *Reader) Poll(ctx context.Context) (Events, error) {
 	for range maxTries {
-		run, cold, err := r.poll()
+		events, cold, err := r.poll()
 		if cold {
-			run, err = r.page(ctx)
+			events, err = r.page(ctx)
 		}
 		if err == errMoved { //nolint:errorlint // ours, never wrapped
 			continue
 		}
-		if run.Len() > 0 {
-			r.next = run.Last() + 1
+		if events.Len() > 0 {
+			r.next = events.Last() + 1
 		}
-		return run, err
+		return events, err
 	}
-	return Run{}, r.stream.op("read",
+	return Events{}, r.stream.op("read",
 		fmt.Errorf("%w: window and epoch move faster than they can be read", ErrUnavailable))
 }
 
@@ -232,28 +232,28 @@ func (r *Reader) Buffered() bool { return len(r.ahead) > 0 }
 var errMoved = errors.New("the window or the epoch has moved on")
 
 // poll returns events from memory. cold is true if the events are only in the store.
-func (r *Reader) poll() (run Run, cold bool, err error) {
+func (r *Reader) poll() (events Events, cold bool, err error) {
 	lv := r.live
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
 	switch {
 	case r.closed:
-		return Run{}, false, ErrClosed
+		return Events{}, false, ErrClosed
 	case lv.gone != nil:
-		return Run{}, false, lv.gone
+		return Events{}, false, lv.gone
 	case r.epoch != lv.info.Epoch && !r.followFork():
-		return Run{}, false, lv.windowError(EpochChanged, r.cursor())
+		return Events{}, false, lv.windowError(EpochChanged, r.cursor())
 	case r.next > lv.info.Tail && lv.info.End != nil:
-		return Run{}, false, ErrEnded
+		return Events{}, false, ErrEnded
 	case r.next > lv.info.Tail:
-		return Run{}, false, nil
+		return Events{}, false, nil
 	case r.next < lv.info.Earliest:
-		return Run{}, false, r.gap()
+		return Events{}, false, r.gap()
 	}
-	if run = lv.hot(r.next); run.Len() > 0 {
+	if events = lv.hot(r.next); events.Len() > 0 {
 		r.ahead = nil
 	}
-	return run, run.Len() == 0, nil
+	return events, events.Len() == 0, nil
 }
 
 // followFork continues in the current epoch of the stream if all returned events are part of its history. The caller
@@ -278,10 +278,10 @@ func (r *Reader) gap() error {
 }
 
 // page returns events that were read ahead, or reads from the store.
-func (r *Reader) page(ctx context.Context) (Run, error) {
+func (r *Reader) page(ctx context.Context) (Events, error) {
 	if len(r.ahead) == 0 || r.ahead[0].First != r.next {
 		if err := r.readAhead(ctx); err != nil {
-			return Run{}, err
+			return Events{}, err
 		}
 	}
 	b, rest, err := pageBlock(r.ahead)
@@ -295,7 +295,7 @@ func (r *Reader) page(ctx context.Context) (Run, error) {
 		suffix = r.live.suffix
 		r.live.mu.Unlock()
 		if renewed {
-			return Run{}, errMoved
+			return Events{}, errMoved
 		}
 		b.cut(tail)
 	}
@@ -304,9 +304,9 @@ func (r *Reader) page(ctx context.Context) (Run, error) {
 	}
 	if err != nil {
 		r.ahead = nil
-		return Run{}, r.stream.op("read", err)
+		return Events{}, r.stream.op("read", err)
 	}
-	return b.run(r.next, suffix), nil
+	return b.eventsFrom(r.next, suffix), nil
 }
 
 // readAhead reads a page from the store.
@@ -371,18 +371,18 @@ func (r *Reader) lookAgain(ctx context.Context) error {
 func (r *Reader) learn(ctx context.Context) error { return r.stream.log.refresh(ctx, r.live) }
 
 // Next is like Poll, but waits until there is an event or an error.
-func (r *Reader) Next(ctx context.Context) (Run, error) {
+func (r *Reader) Next(ctx context.Context) (Events, error) {
 	for {
-		run, err := r.Poll(ctx)
-		if err != nil || run.Len() > 0 {
-			return run, err
+		events, err := r.Poll(ctx)
+		if err != nil || events.Len() > 0 {
+			return events, err
 		}
 		changed, closing := r.waiting()
 		select {
 		case <-changed:
 		case <-closing:
 		case <-ctx.Done():
-			return Run{}, context.Cause(ctx)
+			return Events{}, context.Cause(ctx)
 		}
 	}
 }
@@ -402,7 +402,7 @@ func (r *Reader) waiting() (changed, closing <-chan struct{}) {
 func (r *Reader) Events(ctx context.Context) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		for {
-			run, err := r.Next(ctx)
+			events, err := r.Next(ctx)
 			if errors.Is(err, ErrEnded) {
 				return
 			}
@@ -410,7 +410,7 @@ func (r *Reader) Events(ctx context.Context) iter.Seq2[Event, error] {
 				yield(Event{}, err)
 				return
 			}
-			for e := range run.All() {
+			for e := range events.All() {
 				r.next = e.Seq + 1 // so that Cursor is just after e
 				if !yield(e, nil) {
 					return

@@ -349,7 +349,7 @@ func TestEncodedFormIsTheSameForAllReaders(t *testing.T) {
 			}
 		}
 	}
-	if len((reprise.Run{}).Encoded(lines{})) != 0 {
+	if len((reprise.Events{}).Encoded(lines{})) != 0 {
 		t.Error("an empty run has a wire form")
 	}
 }

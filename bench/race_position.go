@@ -73,8 +73,8 @@ func positionReprise(events int) func(context.Context, Scale) (Runner, error) {
 			if err := reader.Seek(at); err != nil {
 				return err
 			}
-			run, err := reader.Poll(ctx)
-			if err == nil && run.Len() == 0 {
+			events, err := reader.Poll(ctx)
+			if err == nil && events.Len() == 0 {
 				err = errLost
 			}
 			return err

@@ -170,11 +170,11 @@ func follow(ctx context.Context, s *reprise.Stream) (*follower, error) {
 
 // next waits for the next events and takes them.
 func (f *follower) next(ctx context.Context) error {
-	run, err := f.reader.Next(ctx)
+	events, err := f.reader.Next(ctx)
 	if err != nil {
 		return err
 	}
-	for event := range run.All() {
+	for event := range events.All() {
 		if err := f.apply(event); err != nil {
 			return err
 		}

@@ -33,9 +33,9 @@ func (m *Member) receive(lf *life, reader *reprise.Reader) {
 	var a assembler
 	var seen recent
 	for {
-		run, err := reader.Next(lf.ctx)
+		events, err := reader.Next(lf.ctx)
 		if err == nil {
-			m.dispatch(lf, &run, &a, &seen)
+			m.dispatch(lf, &events, &a, &seen)
 			continue
 		}
 		a.forget()
@@ -60,9 +60,9 @@ func (m *Member) receive(lf *life, reader *reprise.Reader) {
 
 // dispatch handles the messages of a run of events. A call that was cancelled before it is handled, because this
 // replica was stalled, is not started.
-func (m *Member) dispatch(lf *life, run *reprise.Run, a *assembler, seen *recent) {
+func (m *Member) dispatch(lf *life, events *reprise.Events, a *assembler, seen *recent) {
 	var calls []message
-	for e := range run.All() {
+	for e := range events.All() {
 		msg, ok := a.add(&e)
 		if !ok {
 			continue

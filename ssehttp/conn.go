@@ -59,24 +59,24 @@ func (c *conn) follow(ctx context.Context) (parked bool) {
 }
 
 // Send implements sseloop.Handler.
-func (c *conn) Send(run reprise.Run) {
+func (c *conn) Send(events reprise.Events) {
 	if c.wanted == nil {
-		_ = run.WriteEncoded(&c.Conn, c.opts.Form) // the loop has the error
+		_ = events.WriteEncoded(&c.Conn, c.opts.Form) // the loop has the error
 	} else {
-		c.write(c.filtered(run))
+		c.write(c.filtered(events))
 	}
 	if c.opts.Sent != nil && c.Err() == nil {
-		c.opts.Sent(run.Last())
+		c.opts.Sent(events.Last())
 	}
 }
 
 // filtered is the wire form of the events that are wanted.
-func (c *conn) filtered(run reprise.Run) []byte {
+func (c *conn) filtered(events reprise.Events) []byte {
 	var frames []byte
-	for e := range run.All() {
+	for e := range events.All() {
 		c.moved = e.Seq
 		if c.wanted[e.Type] {
-			frames = c.opts.Form.AppendEvent(frames, &e, run.CursorSuffix())
+			frames = c.opts.Form.AppendEvent(frames, &e, events.CursorSuffix())
 			c.moved = 0
 		}
 	}

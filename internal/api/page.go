@@ -95,7 +95,7 @@ func (p *page) fill(ctx context.Context) error {
 	timeout := time.NewTimer(p.rd.wait)
 	defer timeout.Stop()
 	for !p.full {
-		run, err := p.reader.Poll(ctx)
+		events, err := p.reader.Poll(ctx)
 		switch {
 		case errors.Is(err, reprise.ErrEnded):
 			return nil
@@ -103,8 +103,8 @@ func (p *page) fill(ctx context.Context) error {
 			if goesOn, err := p.failed(err); !goesOn {
 				return err
 			}
-		case run.Len() > 0:
-			p.take(run)
+		case events.Len() > 0:
+			p.take(events)
 		case p.count > 0 || p.rd.wait == 0:
 			return nil
 		default:
@@ -136,8 +136,8 @@ func (p *page) failed(err error) (goesOn bool, _ error) {
 	return false, err
 }
 
-func (p *page) take(run reprise.Run) {
-	for e := range run.All() {
+func (p *page) take(events reprise.Events) {
+	for e := range events.All() {
 		if p.count >= p.rd.limit || len(p.events) >= maxPageBytes || p.scanned >= maxPageScan {
 			p.full = true
 			return
@@ -146,7 +146,7 @@ func (p *page) take(run reprise.Run) {
 		p.position = e.Seq
 		if p.wanted == nil || p.wanted[e.Type] {
 			p.separate()
-			p.events = appendEvent(p.events, &e, run.CursorSuffix())
+			p.events = appendEvent(p.events, &e, events.CursorSuffix())
 		}
 	}
 }

@@ -238,16 +238,16 @@ func (s *stream) follow(ctx context.Context, sink Sink, ready func()) error {
 	isReady := false
 	for {
 		changed := reader.Changed()
-		run, err := reader.Poll(ctx)
+		events, err := reader.Poll(ctx)
 		if err != nil {
 			return err
 		}
-		for e := range run.All() {
+		for e := range events.All() {
 			sink.Take(e.Data)
 		}
 		s.note(reader.Cursor())
 		switch {
-		case run.Len() > 0:
+		case events.Len() > 0:
 			continue
 		case !isReady:
 			isReady = true

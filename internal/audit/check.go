@@ -37,12 +37,12 @@ func Check(ctx context.Context, log *reprise.Log, keys *reprise.Keys) (Found, er
 	defer reader.Close()
 	c.found.First = reader.Cursor().Seq + 1
 	for {
-		run, err := reader.Poll(ctx)
-		if err != nil || run.Len() == 0 {
+		events, err := reader.Poll(ctx)
+		if err != nil || events.Len() == 0 {
 			c.found.Writers = len(c.ends)
 			return c.found, err
 		}
-		for e := range run.All() {
+		for e := range events.All() {
 			c.take(&e)
 		}
 	}

@@ -109,8 +109,8 @@ func (t *Trail) begin(ctx context.Context) error {
 		return err
 	}
 	defer reader.Close()
-	run, err := reader.Poll(ctx)
-	for e := range run.All() {
+	events, err := reader.Poll(ctx)
+	for e := range events.All() {
 		var newest record
 		if json.Unmarshal(e.Data, &newest) == nil {
 			t.prev = newest.Code

@@ -150,7 +150,7 @@ func count(ctx context.Context, s *reprise.Stream, upTo uint64) (tally, error) {
 	defer reader.Close()
 	var t tally
 	for {
-		run, err := reader.Poll(ctx)
+		events, err := reader.Poll(ctx)
 		if lost, ok := errors.AsType[*reprise.WindowError](err); ok && lost.Reason == reprise.CursorExpired {
 			t = tally{} // the window has moved past our position: the kept events begin later now
 			if err := reader.Seek(reprise.Earliest()); err != nil {
@@ -161,7 +161,7 @@ func count(ctx context.Context, s *reprise.Stream, upTo uint64) (tally, error) {
 		if err != nil && !errors.Is(err, reprise.ErrEnded) {
 			return tally{}, err
 		}
-		for e := range run.All() {
+		for e := range events.All() {
 			if t.from == 0 {
 				t.from = e.Seq
 			}
@@ -170,7 +170,7 @@ func count(ctx context.Context, s *reprise.Stream, upTo uint64) (tally, error) {
 			}
 			t.add(&e)
 		}
-		if err != nil || run.Len() == 0 || run.Last() >= upTo {
+		if err != nil || events.Len() == 0 || events.Last() >= upTo {
 			return t, nil
 		}
 	}
@@ -211,14 +211,14 @@ func (o *Output) Copy(ctx context.Context, w io.Writer, offset, length int64, fo
 	defer reader.Close()
 	c := copier{w: w, skip: offset - o.first, left: length}
 	for c.left != 0 {
-		run, err := reader.Next(ctx)
+		events, err := reader.Next(ctx)
 		switch {
 		case errors.Is(err, reprise.ErrEnded):
 			return c.done, nil
 		case err != nil:
 			return c.done, o.lost(ctx, err, offset+c.done)
 		}
-		for e := range run.All() {
+		for e := range events.All() {
 			if e.Type != o.channel {
 				continue
 			}

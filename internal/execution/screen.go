@@ -78,7 +78,7 @@ func draw(ctx context.Context, s *reprise.Stream, on *screen.Screen) (seq uint64
 	}
 	defer reader.Close()
 	for {
-		run, err := reader.Poll(ctx)
+		events, err := reader.Poll(ctx)
 		if lost, ok := errors.AsType[*reprise.WindowError](err); ok && lost.Reason == reprise.CursorExpired {
 			if err := reader.Seek(reprise.Earliest()); err != nil { // the window has moved past us
 				return 0, err
@@ -88,18 +88,18 @@ func draw(ctx context.Context, s *reprise.Stream, on *screen.Screen) (seq uint64
 		if err != nil && !errors.Is(err, reprise.ErrEnded) {
 			return 0, err
 		}
-		if err := drawRun(ctx, run, on); err != nil {
+		if err := drawEvents(ctx, events, on); err != nil {
 			return 0, err
 		}
-		if err != nil || run.Len() == 0 {
+		if err != nil || events.Len() == 0 {
 			return reader.Cursor().Seq, nil
 		}
 	}
 }
 
 // drawRun draws the output among some events. It stops soon after ctx is done.
-func drawRun(ctx context.Context, run reprise.Run, on *screen.Screen) error {
-	for e := range run.All() {
+func drawEvents(ctx context.Context, events reprise.Events, on *screen.Screen) error {
+	for e := range events.All() {
 		if e.Type != Stdout {
 			continue
 		}

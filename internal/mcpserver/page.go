@@ -106,17 +106,17 @@ func (p *page) read(ctx context.Context, reader *reprise.Reader) error {
 	p.deadline = time.Now().Add(p.q.wait)
 	for {
 		changed := reader.Changed()
-		run, err := reader.Poll(ctx)
+		events, err := reader.Poll(ctx)
 		if err != nil {
 			if goesOn, err := p.failed(reader, err); !goesOn {
 				return err
 			}
 			continue
 		}
-		if done := p.takeRun(reader, run); done {
+		if done := p.takeEvents(reader, events); done {
 			return nil
 		}
-		if run.Len() > 0 {
+		if events.Len() > 0 {
 			continue
 		}
 		p.watcher.tell(ctx)
@@ -153,8 +153,8 @@ func (p *page) failed(reader *reprise.Reader, err error) (goesOn bool, _ error) 
 }
 
 // takeRun takes events and reports whether the answer is complete.
-func (p *page) takeRun(reader *reprise.Reader, run reprise.Run) (done bool) {
-	for e := range run.All() {
+func (p *page) takeEvents(reader *reprise.Reader, events reprise.Events) (done bool) {
+	for e := range events.All() {
 		if p.q.pages && p.count > 0 && (p.count >= p.q.limit || len(e.Data) > p.room) {
 			p.facts.HasMore = true
 			return true

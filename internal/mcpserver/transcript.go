@@ -79,11 +79,11 @@ func (t *transcript) prime(ctx context.Context, stream *reprise.Stream, at repri
 	}
 	defer reader.Close()
 	for {
-		run, err := reader.Poll(ctx)
-		if err != nil || run.Len() == 0 {
+		events, err := reader.Poll(ctx)
+		if err != nil || events.Len() == 0 {
 			return
 		}
-		for e := range run.All() {
+		for e := range events.All() {
 			if e.Seq > at.Seq {
 				return
 			}

@@ -105,28 +105,28 @@ func (l *lastLine) String() string {
 // errWaited when wait is over since begun, unless wait is forEnd or the call has become a task.
 func (w *watcher) next(ctx context.Context, reader *reprise.Reader, begun time.Time,
 	wait time.Duration,
-) (reprise.Run, error) {
+) (reprise.Events, error) {
 	for {
 		changed := reader.Changed()
-		run, err := reader.Poll(ctx)
+		events, err := reader.Poll(ctx)
 		switch {
 		case errors.Is(err, reprise.ErrEnded):
-			return run, errAtEnd
+			return events, errAtEnd
 		case err != nil:
-			return run, err
+			return events, err
 		}
 		w.tell(ctx)
-		if run.Len() > 0 {
-			return run, nil
+		if events.Len() > 0 {
+			return events, nil
 		}
 		left := forEnd
 		if wait != forEnd && mcptask.FromContext(ctx) == nil {
 			if left = wait - time.Since(begun); left <= 0 {
-				return run, errWaited
+				return events, errWaited
 			}
 		}
 		if err := w.wait(ctx, changed, left); err != nil {
-			return run, err
+			return events, err
 		}
 	}
 }

@@ -6,7 +6,7 @@ package main
 var engineMutants = []mutant{
 	{
 		name: "gap in the window is passed over in silence", rule: "G1",
-		file: "reader.go", old: "		return Run{}, false, r.gap()", new: "		r.next = lv.info.Earliest",
+		file: "reader.go", old: "		return Events{}, false, r.gap()", new: "		r.next = lv.info.Earliest",
 		pkg: ".", run: "TestG1ReaderInTheMiddleIsToldOfALoss|TestG1NoSilentLoss",
 	},
 	{
@@ -26,12 +26,12 @@ var engineMutants = []mutant{
 	},
 	{
 		name: "reader skips an event", rule: "G2 G3",
-		file: "reader.go", old: "r.next = run.Last() + 1", new: "r.next = run.Last() + 2",
+		file: "reader.go", old: "r.next = events.Last() + 1", new: "r.next = events.Last() + 2",
 		pkg: ".", run: "TestG2NoDuplicates|TestG3OneOrder|TestReaderContract",
 	},
 	{
 		name: "reader gets an event twice", rule: "G2",
-		file: "reader.go", old: "r.next = run.Last() + 1", new: "r.next = max(run.First()+1, run.Last())",
+		file: "reader.go", old: "r.next = events.Last() + 1", new: "r.next = max(events.First()+1, events.Last())",
 		pkg: ".", run: "TestG2NoDuplicates|TestReaderContract",
 	},
 	{

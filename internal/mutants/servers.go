@@ -158,7 +158,7 @@ var outsideMutants = []mutant{
 	},
 	{
 		name: "outside: reader skips an event", rule: "G1 G3",
-		file: "reader.go", old: "r.next = run.Last() + 1", new: "r.next = run.Last() + 1 + run.Last()%97/96",
+		file: "reader.go", old: "r.next = events.Last() + 1", new: "r.next = events.Last() + 1 + events.Last()%97/96",
 		torture: "-stores memory -for 15s -seed 1",
 	},
 	{

@@ -218,11 +218,11 @@ func (r *Registry[T]) read(ctx context.Context, each func(rec record[T], at uint
 	}
 	defer reader.Close()
 	for {
-		run, err := reader.Poll(ctx)
-		if err != nil || run.Len() == 0 {
+		events, err := reader.Poll(ctx)
+		if err != nil || events.Len() == 0 {
 			return err
 		}
-		for e := range run.All() {
+		for e := range events.All() {
 			if rec, ok := r.parse(e.Data); ok && !each(rec, e.Seq) {
 				return nil
 			}
@@ -275,16 +275,16 @@ func (r *Registry[T]) follow(ctx context.Context, ready func()) error {
 	entries := map[string]Entry[T]{}
 	for {
 		changed := reader.Changed()
-		run, err := reader.Poll(ctx)
+		events, err := reader.Poll(ctx)
 		if err != nil {
 			return err
 		}
-		for e := range run.All() {
+		for e := range events.All() {
 			if rec, ok := r.parse(e.Data); ok {
 				apply(entries, rec)
 			}
 		}
-		if run.Len() > 0 {
+		if events.Len() > 0 {
 			continue
 		}
 		r.show(entries, reader.Cursor())

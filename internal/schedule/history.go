@@ -84,16 +84,16 @@ func read(ctx context.Context, st *reprise.Stream) (slots []Slot, err error) {
 	}
 	defer reader.Close()
 	for {
-		run, err := reader.Poll(ctx)
+		events, err := reader.Poll(ctx)
 		if _, moved := errors.AsType[*reprise.WindowError](err); moved {
 			if err = reader.Seek(reprise.Earliest()); err == nil {
 				continue
 			}
 		}
-		if err != nil || run.Len() == 0 {
+		if err != nil || events.Len() == 0 {
 			return slots, err
 		}
-		for e := range run.All() {
+		for e := range events.All() {
 			var slot Slot
 			if e.Type == typeSlot && json.Unmarshal(e.Data, &slot) == nil {
 				slots = append(slots, slot)

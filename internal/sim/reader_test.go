@@ -165,7 +165,7 @@ func (c *client) poll(f *following) {
 }
 
 // took compares the delivered events with the truth.
-func (c *client) took(f *following, run reprise.Run, err error) string {
+func (c *client) took(f *following, run reprise.Events, err error) string {
 	s := c.sim
 	at := f.Cursor()
 	e := s.cluster.truth.epochs[at.Epoch]

@@ -17,7 +17,7 @@ import (
 // Conn.Write.
 type Handler interface {
 	// Send writes the events of a non-empty run, or a selection of them.
-	Send(run reprise.Run)
+	Send(events reprise.Events)
 	// Gap reports that the position of the reader is outside the window; the stream continues after at.
 	Gap(refused *reprise.WindowError, at reprise.Cursor)
 	// Beat writes something that ends a silence.
@@ -42,8 +42,8 @@ type Conn struct {
 	w  http.ResponseWriter
 	rc *http.ResponseController
 
-	run    reprise.Run // polled and not sent yet
-	polled error       // the error that came with it
+	events reprise.Events // polled and not sent yet
+	polled error          // the error that came with it
 
 	// history collects the events of a page from the store, so that they are written in few pieces. It is nil while
 	// it is empty.
@@ -71,7 +71,7 @@ func (c *Conn) Begin() {
 
 // Poll polls the reader and returns its error. Follow begins with the polled events and that error.
 func (c *Conn) Poll(ctx context.Context) error {
-	c.run, c.polled = c.Reader.Poll(ctx)
+	c.events, c.polled = c.Reader.Poll(ctx)
 	return c.polled
 }
 
@@ -94,7 +94,7 @@ func (c *Conn) Follow(ctx context.Context, h Handler) (parked bool) {
 		if c.history != nil && !c.Reader.Buffered() {
 			c.Flush() // the next page may take long
 		}
-		c.run, c.polled = c.Reader.Poll(ctx)
+		c.events, c.polled = c.Reader.Poll(ctx)
 	}
 	return false
 }
@@ -114,9 +114,9 @@ const (
 //go:noinline
 func (c *Conn) step(h Handler) bool {
 	c.wrote = false
-	if c.run.Len() > 0 {
-		h.Send(c.run)
-		c.run = reprise.Run{} // a resumed Follow must not send it again
+	if c.events.Len() > 0 {
+		h.Send(c.events)
+		c.events = reprise.Events{} // a resumed Follow must not send it again
 		c.stayActive()
 	}
 	return h.MayGoOn() && (c.polled == nil || c.goOn(h, c.polled)) && c.err == nil

@@ -67,7 +67,7 @@ func (f *follower) run(ctx context.Context) error {
 func (f *follower) read(ctx context.Context, reader *reprise.Reader) error {
 	for {
 		changed := reader.Changed()
-		run, err := reader.Poll(ctx)
+		events, err := reader.Poll(ctx)
 		if window, ok := errors.AsType[*reprise.WindowError](err); ok {
 			f.gap(ctx, window)
 			if err = reader.Seek(reprise.After(window.Resume())); err == nil {
@@ -82,7 +82,7 @@ func (f *follower) read(ctx context.Context, reader *reprise.Reader) error {
 			return err
 		}
 		epoch, told := reader.Cursor().Epoch, true
-		for e := range run.All() {
+		for e := range events.All() {
 			f.at = position{epoch, e.Seq}
 			if told = f.c.hook.wants(e.Type); !told {
 				continue
@@ -95,7 +95,7 @@ func (f *follower) read(ctx context.Context, reader *reprise.Reader) error {
 		if !told {
 			f.tell(ctx, found{})
 		}
-		if run.Len() > 0 {
+		if events.Len() > 0 {
 			continue
 		}
 		select {

@@ -120,11 +120,11 @@ func openQueue(ctx context.Context, log *reprise.Log, hook *Hook, owner reprise.
 	}
 	defer reader.Close()
 	for reader.Cursor().Seq < claimed.Last {
-		run, err := reader.Poll(ctx)
+		events, err := reader.Poll(ctx)
 		if err != nil {
 			return nil, err
 		}
-		for e := range run.All() {
+		for e := range events.All() {
 			if err := q.replay(&e); err != nil {
 				return nil, err
 			}
@@ -335,16 +335,16 @@ func readProgress(ctx context.Context, log *reprise.Log, hook *Hook) (p Progress
 	}
 	defer reader.Close()
 	for {
-		run, err := reader.Poll(ctx)
+		events, err := reader.Poll(ctx)
 		if isMoved(err) {
 			if err = reader.Seek(reprise.Earliest()); err == nil {
 				continue
 			}
 		}
-		if err != nil || run.Len() == 0 {
+		if err != nil || events.Len() == 0 {
 			return p, err
 		}
-		for e := range run.All() {
+		for e := range events.All() {
 			var r record
 			if e.Type != typeClaim && json.Unmarshal(e.Data, &r) == nil {
 				p = r.Progress

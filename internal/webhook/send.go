@@ -42,7 +42,7 @@ func (s *sender) run(ctx context.Context) error {
 	defer reader.Close()
 	for {
 		changed := reader.Changed()
-		run, err := reader.Poll(ctx)
+		events, err := reader.Poll(ctx)
 		if window, ok := errors.AsType[*reprise.WindowError](err); ok { // the next message says what is missing
 			if err = reader.Seek(reprise.After(window.Resume())); err == nil {
 				continue
@@ -51,12 +51,12 @@ func (s *sender) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for e := range run.All() {
+		for e := range events.All() {
 			if err := s.event(ctx, &e); err != nil {
 				return err
 			}
 		}
-		if run.Len() > 0 {
+		if events.Len() > 0 {
 			continue
 		}
 		if dropped, last := s.queue.dropped(reader.Cursor().Seq); dropped > 0 { // no later message tells of them

@@ -198,14 +198,14 @@ func responsesIn(ctx context.Context, stream *reprise.Stream) (map[ID]bool, erro
 	answered := map[ID]bool{}
 	var long []byte // the parts of a message so far
 	for {
-		run, err := reader.Poll(ctx)
+		events, err := reader.Poll(ctx)
 		if err != nil && !errors.Is(err, reprise.ErrEnded) {
 			return nil, err
 		}
-		if run.Len() == 0 {
+		if events.Len() == 0 {
 			return answered, nil
 		}
-		for e := range run.All() {
+		for e := range events.All() {
 			message := e.Data
 			if e.Type == typeFirst || e.Type == typeMiddle || e.Type == typeLast {
 				long = append(long, e.Data...)

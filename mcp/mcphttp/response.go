@@ -153,7 +153,7 @@ func setStreamHeader(h http.Header) {
 }
 
 // Send implements sseloop.Handler.
-func (r *response) Send(run reprise.Run) { _ = run.WriteEncoded(&r.Conn, r.form) } // the loop has the error
+func (r *response) Send(events reprise.Events) { _ = events.WriteEncoded(&r.Conn, r.form) } // the loop has the error
 
 // Gap implements sseloop.Handler. It sends a log message that names the messages that the client misses, and the number
 // of received messages that the store has lost. The remaining messages follow, including the response that the client

@@ -223,16 +223,16 @@ func readState(ctx context.Context, stream *reprise.Stream) (state sessionState,
 	defer reader.Close()
 	var newest []byte
 	for {
-		run, err := reader.Poll(ctx)
+		events, err := reader.Poll(ctx)
 		switch {
 		case err != nil && !errors.Is(err, reprise.ErrEnded):
 			return sessionState{}, 0, err
-		case run.Len() == 0 && newest == nil:
+		case events.Len() == 0 && newest == nil:
 			return sessionState{}, 0, errNoSession // its maker died before it said more
-		case run.Len() == 0:
+		case events.Len() == 0:
 			return state, seq, json.Unmarshal(newest, &state)
 		}
-		for e := range run.All() {
+		for e := range events.All() {
 			if e.Type == "state" {
 				newest, seq = e.Data, e.Seq
 			}

@@ -149,11 +149,11 @@ func (v *view) readStored(
 	}
 	defer reader.Close()
 	for *next <= v.stored {
-		run, err := reader.Next(ctx)
+		events, err := reader.Next(ctx)
 		if err != nil {
 			return err
 		}
-		for e := range run.All() {
+		for e := range events.All() {
 			switch {
 			case e.Seq < *next:
 				continue

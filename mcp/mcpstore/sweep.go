@@ -146,11 +146,11 @@ func lastMessage(ctx context.Context, s *reprise.Stream, info *reprise.StreamInf
 		return time.Time{}, false, err
 	}
 	defer reader.Close()
-	run, err := reader.Poll(ctx)
+	events, err := reader.Poll(ctx)
 	if err != nil {
 		return time.Time{}, false, err
 	}
-	for e := range run.All() {
+	for e := range events.All() {
 		at, isResponse = e.Time, false
 		if e.Type == typeMessage {
 			var m struct {

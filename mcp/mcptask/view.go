@@ -258,11 +258,11 @@ func readFrom(ctx context.Context, stream *reprise.Stream, at reprise.Position, 
 // poll takes the events that are there now. more is false if there were none; news is set if the client has something
 // new to see.
 func (v *view) poll(ctx context.Context, reader *reprise.Reader, news *bool) (more bool, err error) {
-	run, err := reader.Poll(ctx)
+	events, err := reader.Poll(ctx)
 	if err != nil && !errors.Is(err, reprise.ErrEnded) {
 		return false, err
 	}
-	for e := range run.All() {
+	for e := range events.All() {
 		changed, err := v.add(&e)
 		if err != nil {
 			return false, err
@@ -272,5 +272,5 @@ func (v *view) poll(ctx context.Context, reader *reprise.Reader, news *bool) (mo
 	if info := reader.Info(); v.end != nil && info.End != nil {
 		v.expires = info.End.Expires
 	}
-	return run.Len() > 0, nil
+	return events.Len() > 0, nil
 }
