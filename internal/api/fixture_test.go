@@ -168,7 +168,8 @@ func start(tb testing.TB, s setup) *fixture {
 	w.http.Config = api.NewHTTPServer(w.server)
 	w.http.Start()
 	if parkAll {
-		go func() { _ = s.api.Parking.Serve(w.http.Config) }()
+		config := w.http.Config
+		go func() { _ = s.api.Parking.Serve(config) }()
 	}
 	w.url = w.http.URL
 	transport := &http.Transport{}
