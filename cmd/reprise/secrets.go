@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -123,7 +122,7 @@ func (c *serveCmd) verifier() (identity.Verifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err := os.Stat(path); err == nil && info.Mode()&(fs.ModePerm&0o077) != 0 {
+	if info, err := os.Stat(path); err == nil && othersMayRead(path, info) {
 		return nil, fmt.Errorf("%s may be read by others (%v): chmod 600 it, and remove it for a new token if others may have read it",
 			path, info.Mode())
 	}

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 
 	"reprise/internal/storeurl"
@@ -49,7 +48,7 @@ func readStoreURL(path string) (string, error) {
 		return "", fmt.Errorf("the file with the URL of the store: %w", err)
 	case !info.Mode().IsRegular():
 		return "", fmt.Errorf("%s is not a regular file", path)
-	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
+	case othersMayRead(path, info):
 		return "", fmt.Errorf("%s may be read by others (%v): chmod 600 it, and change the password if others may have read it",
 			path, info.Mode())
 	}
