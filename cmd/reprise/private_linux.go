@@ -9,8 +9,8 @@ import (
 )
 
 // othersMayRead reports whether users other than ours and root may access a file. The mode does not always say so: if a
-// file has an access control list, the bits of the group are the mask of all entries of the list. systemd grants the user
-// of a service a credential in this way.
+// file has an access control list, the bits of the group are the mask of all entries of the list. In this way systemd
+// grants the user of a service a credential.
 func othersMayRead(path string, info fs.FileInfo) bool {
 	switch perm := info.Mode().Perm(); {
 	case perm&0o007 != 0:

@@ -31,15 +31,16 @@ func aclText(entries ...aclEntry) []byte {
 // a bit of the group, and one that is granted to anybody else is not.
 func TestSecretGrantedByList(t *testing.T) {
 	const none = ^uint32(0)
-	us, owner, mask, others := uint32(os.Geteuid()), aclEntry{1, 4, none}, aclEntry{0x10, 4, none}, aclEntry{0x20, 0, none}
-	noGroup := aclEntry{aclOwnGroup, 0, none}
+	us, noGroup := uint32(os.Geteuid()), aclEntry{aclOwnGroup, 0, none}
+	owner, mask, others := aclEntry{1, 4, none}, aclEntry{0x10, 4, none}, aclEntry{0x20, 0, none}
+	granted, ownGroup := aclEntry{aclUser, 4, us}, aclEntry{aclOwnGroup, 4, none}
 	for name, c := range map[string]struct {
 		list    []byte
 		private bool
 	}{
-		"as systemd grants a credential": {aclText(owner, aclEntry{aclUser, 4, us}, noGroup, mask, others), true},
+		"as systemd grants a credential": {aclText(owner, granted, noGroup, mask, others), true},
 		"another user":                   {aclText(owner, aclEntry{aclUser, 4, us + 1}, noGroup, mask, others), false},
-		"the group of the file":          {aclText(owner, aclEntry{aclUser, 4, us}, aclEntry{aclOwnGroup, 4, none}, mask, others), false},
+		"the group of the file":          {aclText(owner, granted, ownGroup, mask, others), false},
 		"another group":                  {aclText(owner, noGroup, aclEntry{aclGroup, 4, 7}, mask, others), false},
 		"a user who is granted nothing":  {aclText(owner, aclEntry{aclUser, 0, us + 1}, noGroup, mask, others), true},
 	} {
@@ -76,7 +77,8 @@ func TestSecretOfGroup(t *testing.T) {
 		}
 		check(t, os.Remove(path))
 	}
-	for _, list := range []string{"", "\x02\x00\x00", "\x02\x00\x00\x00\x01", "\x01\x00\x00\x00", strings.Repeat("\x02", 12)} {
+	lists := []string{"", "\x02\x00\x00", "\x02\x00\x00\x00\x01", "\x01\x00\x00\x00", strings.Repeat("\x02", 12)}
+	for _, list := range lists {
 		if grantsOnly([]byte(list), 1) {
 			t.Errorf("%q grants to nobody else", list)
 		}
