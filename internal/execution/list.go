@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"reprise"
+	"reprise/internal/listing"
 )
 
 // ListQuery selects executions of a tenant.
@@ -51,66 +52,29 @@ func (h *Host) List(ctx context.Context, tenant reprise.Tenant, q ListQuery) (Li
 			q.Status, StatusQueued, StatusRunning, StatusEnded)
 	}
 	page := ListPage{Next: q.After}
+	of := reprise.ListQuery{Tenant: tenant, Namespace: namespace}
+	match := func(info *reprise.StreamInfo) (Execution, bool) {
+		x := h.view(info, h.find(info.Key))
+		return x, q.matches(&x)
+	}
 	for {
-		room := q.Limit - len(page.Executions)
-		part, next, err := h.listPart(ctx, tenant, &q, page.Next, room)
+		of.After = page.Next
+		part, next, err := listing.Part(ctx, h.log, of, q.Limit-len(page.Executions), match)
 		if err != nil {
 			return ListPage{}, err
 		}
-		page.Executions = append(page.Executions, part...)
+		page.Executions = append(page.Executions, h.withWindows(ctx, tenant, &q, part)...)
 		page.Next = next
 		if next == "" || len(page.Executions) >= q.Limit {
-			return page, h.endList(ctx, tenant, &q, &page)
+			break
 		}
 	}
-}
-
-// endList removes the cursor of a page that no allowed execution follows, since the cursor would reveal the existence
-// of executions that are not allowed.
-func (h *Host) endList(ctx context.Context, tenant reprise.Tenant, q *ListQuery, page *ListPage) error {
 	if q.Allowed == nil {
-		return nil
+		return page, nil
 	}
-	for next := page.Next; next != ""; {
-		part, after, err := h.listPart(ctx, tenant, q, next, 1)
-		if err != nil || len(part) > 0 {
-			return err
-		}
-		next = after
-	}
-	page.Next = ""
-	return nil
-}
-
-// listPart returns matches out of one page of the log, at most room of them. Where
-// the page has more, it is read again as far as they fit, so that the next one begins there.
-func (h *Host) listPart(ctx context.Context, tenant reprise.Tenant, q *ListQuery, after string, room int) (
-	[]Execution, string, error,
-) {
-	query := reprise.ListQuery{Tenant: tenant, Namespace: namespace, After: after, Limit: maxLimit}
-	for {
-		page, err := h.log.List(ctx, query)
-		if err != nil {
-			return nil, "", err
-		}
-		var found []Execution
-		fits := true
-		for i := range page.Streams {
-			info := &page.Streams[i]
-			x := h.view(info, h.find(info.Key))
-			if !q.matches(&x) {
-				continue
-			}
-			if len(found) == room {
-				query.Limit, fits = i, false
-				break
-			}
-			found = append(found, x)
-		}
-		if fits {
-			return h.withWindows(ctx, tenant, q, found), page.Next, nil
-		}
-	}
+	var err error
+	page.Next, err = listing.Continued(ctx, h.log, of, page.Next, match)
+	return page, err
 }
 
 func (q *ListQuery) matches(x *Execution) bool {

@@ -1,4 +1,5 @@
-// Package listing is an index of streams for stores that list them from memory.
+// Package listing has what lists of streams share: an index for stores that list from memory (Index), and pages of
+// those streams of a Log that match (Part).
 package listing
 
 import (

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"reprise"
+	"reprise/internal/listing"
 )
 
 const (
@@ -85,43 +86,29 @@ func (h *Handler) Calls(ctx context.Context, tenant reprise.Tenant, session stri
 	if _, err := h.SessionInfo(ctx, tenant, session); err != nil {
 		return CallPage{}, err
 	}
-	page := CallPage{Calls: []CallInfo{}}
-	q := reprise.ListQuery{Tenant: tenant, Namespace: h.streams, Limit: maxListed, After: after}
+	page := CallPage{Calls: []CallInfo{}, Next: after}
 	for {
-		listed, err := h.log.List(ctx, q)
+		q := reprise.ListQuery{Tenant: tenant, Namespace: h.streams, After: page.Next}
+		calls, next, err := listing.Part(ctx, h.log, q, limit-len(page.Calls), h.callsOf(session))
 		if err != nil {
 			return CallPage{}, err
 		}
-		calls, all := h.callsIn(listed.Streams, session, limit-len(page.Calls))
-		if all < len(listed.Streams) {
-			q.Limit = all // so that Next continues after the last call that fits
-			continue
-		}
-		page.Calls = append(page.Calls, calls...)
-		page.Next, q.After, q.Limit = listed.Next, listed.Next, maxListed
-		if page.Next == "" || len(page.Calls) >= limit {
+		page.Calls, page.Next = append(page.Calls, calls...), next
+		if next == "" || len(page.Calls) >= limit {
 			return page, nil
 		}
 	}
 }
 
-// maxListed is the maximum number of streams that are listed at a time.
-const maxListed = 1000
-
-// callsIn describes the calls of a session among streams, at most room of them. looked is the number of streams up to
-// the first call that does not fit.
-func (h *Handler) callsIn(streams []reprise.StreamInfo, session string, room int) (calls []CallInfo, looked int) {
-	for i := range streams {
-		of, name, _ := strings.Cut(streams[i].Key.Name[len(h.streams):], "/")
+// callsOf returns a function that describes the streams of a session that are calls.
+func (h *Handler) callsOf(session string) func(*reprise.StreamInfo) (CallInfo, bool) {
+	return func(info *reprise.StreamInfo) (CallInfo, bool) {
+		of, name, _ := strings.Cut(info.Key.Name[len(h.streams):], "/")
 		if of != session || name == standalone {
-			continue
+			return CallInfo{}, false
 		}
-		if len(calls) == room {
-			return calls, i
-		}
-		calls = append(calls, describeCall(name, &streams[i]))
+		return describeCall(name, info), true
 	}
-	return calls, len(streams)
 }
 
 // describeCall describes the call whose messages are kept in a stream.

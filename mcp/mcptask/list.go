@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/listing"
 )
 
 // TaskInfo describes a task to those who operate the server.
@@ -60,13 +61,15 @@ func (t *Tasks) List(ctx context.Context, tenant reprise.Tenant, q TaskQuery) (T
 		return TaskPage{}, fmt.Errorf("%w: the limit is 1 to %d", reprise.ErrInvalid, maxLimit)
 	}
 	page := TaskPage{Tasks: []TaskInfo{}, Next: q.After}
+	of := reprise.ListQuery{Tenant: tenant, Namespace: t.namespace}
 	for {
-		infos, next, err := t.listPart(ctx, tenant, &q, page.Next, q.Limit-len(page.Tasks))
+		of.After = page.Next
+		ids, next, err := listing.Part(ctx, t.log, of, q.Limit-len(page.Tasks), t.matching(&q))
 		if err != nil {
 			return TaskPage{}, err
 		}
-		for i := range infos {
-			task, err := t.Show(ctx, tenant, infos[i].Key.Name[len(t.namespace):])
+		for _, id := range ids {
+			task, err := t.Show(ctx, tenant, id)
 			switch {
 			case err == nil:
 				page.Tasks = append(page.Tasks, task)
@@ -75,58 +78,21 @@ func (t *Tasks) List(ctx context.Context, tenant reprise.Tenant, q TaskQuery) (T
 			}
 		}
 		if page.Next = next; next == "" || len(page.Tasks) >= q.Limit {
-			return page, t.endList(ctx, tenant, &q, &page)
+			break
 		}
 	}
+	var err error
+	page.Next, err = listing.Continued(ctx, t.log, of, page.Next, t.matching(&q))
+	return page, err
 }
 
-// endList removes the Next of a page that no allowed task follows, since it would reveal that there are others.
-func (t *Tasks) endList(ctx context.Context, tenant reprise.Tenant, q *TaskQuery, page *TaskPage) error {
-	for next := page.Next; next != ""; {
-		infos, after, err := t.listPart(ctx, tenant, q, next, 1)
-		if err != nil || len(infos) > 0 {
-			return err
-		}
-		next = after
+// matching returns a function that gives the id of the task of a stream, and whether it may be listed.
+func (t *Tasks) matching(q *TaskQuery) func(*reprise.StreamInfo) (string, bool) {
+	return func(info *reprise.StreamInfo) (string, bool) {
+		var meta taskMeta
+		ok := json.Unmarshal(info.Config.Meta, &meta) == nil && (q.Allowed == nil || q.Allowed(meta.Principal))
+		return info.Key.Name[len(t.namespace):], ok
 	}
-	page.Next = ""
-	return nil
-}
-
-// listPart returns the allowed tasks of one page of the Log, at most room of them. If the page has more, it is read
-// again up to the last one that fits, so that next continues there.
-func (t *Tasks) listPart(ctx context.Context, tenant reprise.Tenant, q *TaskQuery, after string, room int) (
-	infos []reprise.StreamInfo, next string, err error,
-) {
-	query := reprise.ListQuery{Tenant: tenant, Namespace: t.namespace, After: after, Limit: maxLimit}
-	for {
-		page, err := t.log.List(ctx, query)
-		if err != nil {
-			return nil, "", err
-		}
-		fitting := len(page.Streams)
-		infos = infos[:0]
-		for i := range page.Streams {
-			if !q.allows(&page.Streams[i]) {
-				continue
-			}
-			if len(infos) == room {
-				fitting = i
-				break
-			}
-			infos = append(infos, page.Streams[i])
-		}
-		if fitting == len(page.Streams) {
-			return infos, page.Next, nil
-		}
-		query.Limit = fitting
-	}
-}
-
-// allows reports whether a stream is a task that may be listed.
-func (q *TaskQuery) allows(info *reprise.StreamInfo) bool {
-	var meta taskMeta
-	return json.Unmarshal(info.Config.Meta, &meta) == nil && (q.Allowed == nil || q.Allowed(meta.Principal))
 }
 
 // Show describes a task. The error is reprise.ErrNotFound or reprise.ErrExpired if the tenant has no such task, or that
