@@ -323,7 +323,7 @@ func (i *StreamInfo) Overhead() int64 {
 type Options struct {
 	// Keys authenticate cursors. Default: a random key; then cursors are
 	// valid only within this process.
-	Keys *Keys
+	Keys *Keyset
 	// Retention is the default for streams. Default: DefaultRetention.
 	Retention Retention
 	// MaxIdle is how long an open stream may be without appends if it has no MaxIdleLabel. It does not apply to streams
@@ -369,7 +369,7 @@ func (o *Options) withDefaults() Options {
 		d = *o
 	}
 	if d.Keys == nil {
-		d.Keys = NewKeys()
+		d.Keys = NewKeyset()
 	}
 	d.Retention = d.Retention.or(DefaultRetention)
 	d.MaxTotalBytes = cmp.Or(d.MaxTotalBytes, 16<<30)

@@ -48,7 +48,7 @@ func NewEpoch() Epoch {
 type Cursor struct {
 	Seq   uint64
 	Epoch Epoch
-	// Tag authenticates the cursor; see Keys.
+	// Tag authenticates the cursor; see Keyset.
 	Tag string
 }
 
@@ -174,11 +174,11 @@ func matches(tags []string, tag string) bool {
 	return false
 }
 
-// Keys is a ring of secrets that authenticate cursors and other values that
+// Keyset holds the secrets that authenticate cursors and other values that
 // the server issues. The first key signs and all of them verify. To replace a key, put a new one in
 // front, and remove the old one when no value that it signed is in use any more. Replicas that serve the
-// same streams need the same keys. A Keys is safe for concurrent use.
-type Keys struct {
+// same streams need the same keys. A Keyset is safe for concurrent use.
+type Keyset struct {
 	ring []key
 }
 
@@ -193,19 +193,19 @@ const (
 	keysFileMode   = 0o600
 )
 
-// NewKeys returns a ring with one random key. Its signatures can be verified only
+// NewKeyset returns a set with one random key. Its signatures can be verified only
 // within this process.
-func NewKeys() *Keys {
+func NewKeyset() *Keyset {
 	secret := make([]byte, keySecretBytes)
 	rand.Read(secret)
-	return &Keys{ring: []key{{id: rand.Text()[:8], secret: secret}}}
+	return &Keyset{ring: []key{{id: rand.Text()[:8], secret: secret}}}
 }
 
-// ParseKeys parses a ring: one key per line, the signing key first, each
+// ParseKeyset parses one key per line, the signing key first, each
 // "<id> <base64 of 32 bytes>" with an id of 1 to 32 letters, digits, '.', '_' and
 // '-'. Empty lines and lines that begin with '#' are ignored. The error wraps ErrInvalid.
-func ParseKeys(text []byte) (*Keys, error) {
-	k := &Keys{}
+func ParseKeyset(text []byte) (*Keyset, error) {
+	k := &Keyset{}
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	for n := 1; lines.Scan(); n++ {
 		line := strings.TrimSpace(lines.Text())
@@ -244,9 +244,9 @@ func isKeyID(id string) bool {
 	return true
 }
 
-// LoadKeys reads the ring from the file at path. If the file does not exist, LoadKeys creates
+// LoadKeyset reads the keys from the file at path. If the file does not exist, LoadKeyset creates
 // it with one random key, readable by its owner only.
-func LoadKeys(path string) (*Keys, error) {
+func LoadKeyset(path string) (*Keyset, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := createKeys(path); err != nil {
@@ -257,14 +257,14 @@ func LoadKeys(path string) (*Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := ParseKeys(text)
+	k, err := ParseKeyset(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return k, nil
 }
 
-// createKeys writes a new ring to path, unless another process was faster. The
+// createKeys writes a new set to path, unless another process was faster. The
 // file appears complete or not at all.
 func createKeys(path string) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".keys-*") // mode 0600
@@ -272,7 +272,7 @@ func createKeys(path string) error {
 		return err
 	}
 	defer os.Remove(f.Name())
-	_, err = f.Write(NewKeys().text())
+	_, err = f.Write(NewKeyset().text())
 	err = errors.Join(err, f.Chmod(keysFileMode), f.Sync(), f.Close())
 	if err != nil {
 		return err
@@ -283,7 +283,7 @@ func createKeys(path string) error {
 	return nil
 }
 
-func (k *Keys) text() []byte {
+func (k *Keyset) text() []byte {
 	var b bytes.Buffer
 	for _, key := range k.ring {
 		fmt.Fprintf(&b, "%s %s\n", key.id, base64.StdEncoding.EncodeToString(key.secret))
@@ -291,10 +291,10 @@ func (k *Keys) text() []byte {
 	return b.Bytes()
 }
 
-// Derive returns a ring for another purpose. Its secrets are derived from those of k (RFC 5869) and reveal nothing
-// about them. The two rings do not verify each other's signatures.
-func (k *Keys) Derive(purpose string) *Keys {
-	derived := &Keys{ring: make([]key, len(k.ring))}
+// Derive returns a set for another purpose. Its secrets are derived from those of k (RFC 5869) and reveal nothing
+// about them. The two sets do not verify each other's signatures.
+func (k *Keyset) Derive(purpose string) *Keyset {
+	derived := &Keyset{ring: make([]key, len(k.ring))}
 	for i, from := range k.ring {
 		secret, err := hkdf.Key(sha256.New, from.secret, nil, purpose, keySecretBytes)
 		if err != nil {
@@ -308,14 +308,14 @@ func (k *Keys) Derive(purpose string) *Keys {
 // Sign returns an authentication code over label and parts, made with the signing key:
 // "<key id>.<52 digits of base32>". The label names the purpose, so a code for one purpose
 // is not valid for another; it should contain a version.
-func (k *Keys) Sign(label string, parts ...string) string {
+func (k *Keyset) Sign(label string, parts ...string) string {
 	signer := k.ring[0]
 	return signer.id + "." + base32(signer.mac(label, parts))
 }
 
 // Verify reports whether mac is an authentication code over label and parts that any
-// key of the ring has made.
-func (k *Keys) Verify(mac, label string, parts ...string) bool {
+// key of the set has made.
+func (k *Keyset) Verify(mac, label string, parts ...string) bool {
 	dot := strings.LastIndexByte(mac, '.')
 	if dot < 0 {
 		return false
@@ -332,8 +332,8 @@ func (k *Keys) Verify(mac, label string, parts ...string) bool {
 // cursorLabel is the label of cursor tags.
 const cursorLabel = "reprise cursor 1"
 
-// cursorTags returns the tag of the cursors of an epoch under each key of the ring.
-func (k *Keys) cursorTags(stream StreamKey, epoch Epoch) []string {
+// cursorTags returns the tag of the cursors of an epoch under each key of the set.
+func (k *Keyset) cursorTags(stream StreamKey, epoch Epoch) []string {
 	tags := make([]string, len(k.ring))
 	for i, key := range k.ring {
 		mac := key.mac(cursorLabel, []string{string(stream.Tenant), stream.Name, string(epoch)})

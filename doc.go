@@ -35,7 +35,7 @@
 // that two epochs share is the fork; positions up to the fork stay valid.
 //
 // A [Cursor] is the position just after an event. Its text is opaque to clients. It carries a tag that is computed with
-// a secret of the server ([Keys]) over tenant, stream and epoch, so forged cursors and cursors of another tenant or
+// a secret of the server ([Keyset]) over tenant, stream and epoch, so forged cursors and cursors of another tenant or
 // stream are refused. The tag is computed once per stream and then only compared.
 //
 // # Reading

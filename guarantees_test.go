@@ -204,7 +204,7 @@ func TestG5ReadingIsHarmless(t *testing.T) {
 
 func TestG6AcknowledgedIsKept(t *testing.T) {
 	eachStore(t, func(t *testing.T, store reprise.Store) {
-		keys := reprise.NewKeys()
+		keys := reprise.NewKeyset()
 		log, err := reprise.Open(t.Context(), store, &reprise.Options{Keys: keys})
 		check(t, err)
 		s := create(t, log, "s", reprise.Retention{})

@@ -19,9 +19,9 @@ const (
 	secondKey = "second //79/Pv6+fj39vX08/Lx8O/u7ezr6uno5+bl5OPi4eA=\n"
 )
 
-func parseKeys(tb testing.TB, text string) *reprise.Keys {
+func parseKeys(tb testing.TB, text string) *reprise.Keyset {
 	tb.Helper()
-	keys, err := reprise.ParseKeys([]byte(text))
+	keys, err := reprise.ParseKeyset([]byte(text))
 	check(tb, err)
 	return keys
 }
@@ -51,12 +51,12 @@ func TestSignAndVerify(t *testing.T) {
 			t.Errorf("%q verifies", forged)
 		}
 	}
-	if reprise.NewKeys().Verify(mac, "ticket 1", "a", "bc") {
+	if reprise.NewKeyset().Verify(mac, "ticket 1", "a", "bc") {
 		t.Error("another ring verifies it")
 	}
 }
 
-// TestKeyRotation: a new key goes in front, cursors of the old one are good until it leaves the ring.
+// TestKeyRotation: a new key goes in front, cursors of the old one are good until it leaves the set.
 func TestKeyRotation(t *testing.T) {
 	store := memory(t)
 	cursorUnder := func(ring string) (s *reprise.Stream, c reprise.Cursor) {
@@ -80,7 +80,7 @@ func TestKeyRotation(t *testing.T) {
 
 	mac := parseKeys(t, firstKey).Sign("l", "p")
 	if !parseKeys(t, secondKey+firstKey).Verify(mac, "l", "p") || parseKeys(t, secondKey).Verify(mac, "l", "p") {
-		t.Error("codes are not verified by the keys of the ring")
+		t.Error("codes are not verified by the keys of the set")
 	}
 }
 
@@ -96,9 +96,9 @@ func TestParseKeys(t *testing.T) {
 		firstKey + "second", firstKey + strings.Replace(secondKey, "second", "first", 1), firstKey + "\x00\x01\x02",
 		strings.Repeat("x", 1<<20),
 	} {
-		_, err := reprise.ParseKeys([]byte(text))
+		_, err := reprise.ParseKeyset([]byte(text))
 		if !errors.Is(err, reprise.ErrInvalid) {
-			t.Errorf("ParseKeys(%.60q): %v", text, err)
+			t.Errorf("ParseKeyset(%.60q): %v", text, err)
 		}
 		if err != nil && strings.Contains(err.Error(), secret) {
 			t.Errorf("the error tells the secret")
@@ -113,7 +113,7 @@ func TestLoadKeysMakesThemOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range processes {
 		wg.Go(func() {
-			keys, err := reprise.LoadKeys(path)
+			keys, err := reprise.LoadKeyset(path)
 			if err != nil {
 				t.Error(err)
 				return
@@ -146,17 +146,17 @@ func TestLoadKeysLeavesDamage(t *testing.T) {
 	damaged := []byte(firstKey[:20])
 	for _, text := range [][]byte{damaged, {}} {
 		check(t, os.WriteFile(path, text, 0o600))
-		_, err := reprise.LoadKeys(path)
+		_, err := reprise.LoadKeyset(path)
 		wantError(t, err, reprise.ErrInvalid)
 		if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, text) {
 			t.Errorf("the file is now %q, %v", after, err)
 		}
 	}
-	_, err := reprise.LoadKeys(filepath.Join(path, "below", "a file"))
+	_, err := reprise.LoadKeyset(filepath.Join(path, "below", "a file"))
 	if err == nil {
 		t.Error("keys below a file were loaded")
 	}
-	_, err = reprise.LoadKeys(filepath.Join(t.TempDir(), "missing", "keys"))
+	_, err = reprise.LoadKeyset(filepath.Join(t.TempDir(), "missing", "keys"))
 	wantError(t, err, fs.ErrNotExist)
 }
 
@@ -164,7 +164,7 @@ func FuzzParseKeys(f *testing.F) {
 	f.Add([]byte(secondKey + firstKey))
 	f.Add([]byte("# x\n\n" + firstKey))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		keys, err := reprise.ParseKeys(text)
+		keys, err := reprise.ParseKeyset(text)
 		if err != nil {
 			if !errors.Is(err, reprise.ErrInvalid) {
 				t.Fatal(err)
@@ -172,18 +172,18 @@ func FuzzParseKeys(f *testing.F) {
 			return
 		}
 		if mac := keys.Sign("l", "p"); !keys.Verify(mac, "l", "p") {
-			t.Fatalf("the ring %q does not verify its own %q", text, mac)
+			t.Fatalf("the keys %q do not verify their own %q", text, mac)
 		}
 	})
 }
 
 func TestDerivedKeysAreOthers(t *testing.T) {
-	keys := reprise.NewKeys()
+	keys := reprise.NewKeyset()
 	one, two := keys.Derive("one"), keys.Derive("two")
 	if !one.Verify(keys.Derive("one").Sign("label"), "label") {
 		t.Error("derived again they are others")
 	}
-	for _, other := range []*reprise.Keys{keys, two, reprise.NewKeys().Derive("one")} {
+	for _, other := range []*reprise.Keyset{keys, two, reprise.NewKeyset().Derive("one")} {
 		if one.Verify(other.Sign("label"), "label") || other.Verify(one.Sign("label"), "label") {
 			t.Error("keys of another purpose verify")
 		}

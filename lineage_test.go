@@ -264,7 +264,7 @@ func (deaf) Watch(reprise.StreamKey, func()) (func(), error) { return func() {},
 // TestPageOfNewerEpochIsNotHandedOut (G1): a replica that has not heard of a promotion reads a page of the new epoch.
 // It does not give those events cursors of the epoch before.
 func TestPageOfNewerEpochIsNotHandedOut(t *testing.T) {
-	hub, keys := shared.New(memstore.New(nil)), reprise.NewKeys()
+	hub, keys := shared.New(memstore.New(nil)), reprise.NewKeyset()
 	open := func(wrap func(reprise.Store) reprise.Store) *reprise.Log {
 		store := hub.Store()
 		t.Cleanup(func() { check(t, store.Close()) })

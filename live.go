@@ -187,7 +187,7 @@ func (lv *live) trimHot(limit int) (freed int64) {
 }
 
 // sign computes the tags of the cursors, once. The caller holds mu.
-func (lv *live) sign(keys *Keys) {
+func (lv *live) sign(keys *Keyset) {
 	if lv.tags == nil {
 		lv.tags = keys.cursorTags(lv.key, lv.info.Epoch)
 		lv.suffix = "." + string(lv.info.Epoch) + "." + lv.tags[0]
@@ -214,7 +214,7 @@ func (lv *live) windowError(reason WindowReason, asked Cursor) *WindowError {
 
 // locate checks a position and returns the seq of the first event after it. The
 // caller holds mu.
-func (lv *live) locate(at Position, keys *Keys) (uint64, error) {
+func (lv *live) locate(at Position, keys *Keyset) (uint64, error) {
 	if lv.gone != nil {
 		return 0, lv.gone
 	}
@@ -240,7 +240,7 @@ func (lv *live) locate(at Position, keys *Keys) (uint64, error) {
 
 // verify checks that c is a cursor of this stream whose history is part of the current one. The caller holds mu and
 // has called sign.
-func (lv *live) verify(c *Cursor, keys *Keys) error {
+func (lv *live) verify(c *Cursor, keys *Keyset) error {
 	if c.Epoch == lv.info.Epoch {
 		if !matches(lv.tags, c.Tag) {
 			return ErrCursorForeign

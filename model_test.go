@@ -49,7 +49,7 @@ func TestModelOfSlicesAgreesWithLog(t *testing.T) {
 		m := &machine{
 			store: memstore.New(nil),
 			opts: reprise.Options{
-				Keys: reprise.NewKeys(), SweepEvery: -1,
+				Keys: reprise.NewKeyset(), SweepEvery: -1,
 				MaxStreams:     rapid.IntRange(1, 4).Draw(t, "streams in memory"),
 				TailBytes:      rapid.SampledFrom([]int{1, 700, 1 << 20}).Draw(t, "tail bytes"),
 				TailTotalBytes: rapid.SampledFrom([]int64{1, 3000, 1 << 20}).Draw(t, "tail bytes in all"),

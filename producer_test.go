@@ -19,7 +19,7 @@ func TestProducersAppendOnce(t *testing.T) {
 		err         error
 	}
 	eachStore(t, func(t *testing.T, store reprise.Store) {
-		keys := reprise.NewKeys()
+		keys := reprise.NewKeyset()
 		log := openLog(t, store, &reprise.Options{Keys: keys})
 		s := create(t, log, "s", reprise.Retention{})
 		steps := []struct {
@@ -172,7 +172,7 @@ func producingEvents(id string, epoch, seq uint64) reprise.AppendOptions {
 // TestProducersOfEvents: what is sent again in other groups than before is added once, in order.
 func TestProducersOfEvents(t *testing.T) {
 	eachStore(t, func(t *testing.T, store reprise.Store) {
-		keys := reprise.NewKeys()
+		keys := reprise.NewKeyset()
 		log := openLog(t, store, &reprise.Options{Keys: keys})
 		s := create(t, log, "s", reprise.Retention{})
 		for _, step := range []struct {

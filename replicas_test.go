@@ -20,7 +20,7 @@ import (
 func replicas(t *testing.T, n int, wrap func(reprise.Store) reprise.Store) []*reprise.Log {
 	t.Helper()
 	hub := shared.New(memstore.New(nil))
-	keys := reprise.NewKeys()
+	keys := reprise.NewKeyset()
 	logs := make([]*reprise.Log, n)
 	for i := range logs {
 		var store reprise.Store = hub.Store()

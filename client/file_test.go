@@ -61,7 +61,7 @@ func (s *fileServer) start(log *reprise.Log, host *execution.Host) {
 	s.ok(err)
 	watches, err := files.OpenWatches(log, roots, s.state, &files.WatchOptions{Interval: time.Millisecond})
 	s.ok(err)
-	gate := identity.NewGate(reprise.NewKeys(), nil, nil)
+	gate := identity.NewGate(reprise.NewKeyset(), nil, nil)
 	server, err := api.New(log, host, gate, &api.Options{Files: roots, Watches: watches})
 	s.ok(err)
 	before := s.stop

@@ -45,7 +45,7 @@ func liveServerOn(t *testing.T, store reprise.Store) (string, *reprise.Log) {
 			t.Fatal(err)
 		}
 	}
-	keys := reprise.NewKeys()
+	keys := reprise.NewKeyset()
 	log, err := reprise.Open(context.Background(), store, &reprise.Options{Keys: keys})
 	ok(err)
 	host, err := execution.Open(context.Background(), log, &execution.Options{Dir: t.TempDir(), StateDir: t.TempDir()})

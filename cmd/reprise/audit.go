@@ -16,7 +16,7 @@ import (
 )
 
 // openAudit begins to record who does what, if that is asked for.
-func (s *server) openAudit(ctx context.Context, c *serveCmd, keys *reprise.Keys) (err error) {
+func (s *server) openAudit(ctx context.Context, c *serveCmd, keys *reprise.Keyset) (err error) {
 	if c.Audit {
 		s.audit, err = audit.Open(ctx, s.log, keys.Derive("reprise audit 1"), &audit.Options{Logger: s.logger})
 	}

@@ -95,7 +95,7 @@ func (c *gatewayCmd) open(ctx context.Context, routes []gateway.Route,
 
 // openEngine opens the store and all that needs it.
 func (c *gatewayCmd) openEngine(
-	ctx context.Context, s *gatewayServer, routes []gateway.Route, keys *reprise.Keys, verifier identity.Verifier,
+	ctx context.Context, s *gatewayServer, routes []gateway.Route, keys *reprise.Keyset, verifier identity.Verifier,
 	mark string,
 ) (err error) {
 	base := c.base()

@@ -18,7 +18,7 @@ var errOtherKeys = errors.New("the keys of this server are not those of the othe
 	"give it their files \"keys\" and \"token\", with --secrets DIR or by copying them into its data directory")
 
 // join makes the server a replica of those that use the same store. It does nothing where there can be no others.
-func (s *server) join(ctx context.Context, c *serveCmd, keys *reprise.Keys) error {
+func (s *server) join(ctx context.Context, c *serveCmd, keys *reprise.Keyset) error {
 	if !s.log.Shared() {
 		return nil
 	}
@@ -33,7 +33,7 @@ func (s *server) join(ctx context.Context, c *serveCmd, keys *reprise.Keys) erro
 // agreeOnKeys makes sure that the replicas of a store sign with the same keys, for a client that comes from another
 // one would be sent away as a forger otherwise. The first one leaves a signature in the store, which
 // the others must be able to verify. Keys that have replaced others leave another one.
-func agreeOnKeys(ctx context.Context, log *reprise.Log, keys *reprise.Keys) error {
+func agreeOnKeys(ctx context.Context, log *reprise.Log, keys *reprise.Keyset) error {
 	const label = "reprise replicas 1"
 	name := reprise.StreamKey{Tenant: replica.Tenant, Name: "keys"}
 	config := reprise.StreamConfig{Meta: []byte(keys.Sign(label))}

@@ -29,14 +29,14 @@ func (c *serveCmd) secrets() string {
 }
 
 // keys are those that sign cursors; they are made on the first start.
-func (c *serveCmd) keys() (*reprise.Keys, error) {
+func (c *serveCmd) keys() (*reprise.Keyset, error) {
 	if err := c.checkShared(); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(c.secrets(), 0o700); err != nil {
 		return nil, fmt.Errorf("directory of the secrets: %w", err)
 	}
-	return reprise.LoadKeys(filepath.Join(c.secrets(), keysFile))
+	return reprise.LoadKeyset(filepath.Join(c.secrets(), keysFile))
 }
 
 // apiKeysFile and revokedFile are in the data directory: the API keys where no replicas share a store, and which

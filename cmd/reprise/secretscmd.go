@@ -169,7 +169,7 @@ func makeSecrets(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("directory of the secrets: %w", err)
 	}
-	if _, err := reprise.LoadKeys(filepath.Join(dir, keysFile)); err != nil {
+	if _, err := reprise.LoadKeyset(filepath.Join(dir, keysFile)); err != nil {
 		return err
 	}
 	_, err := identity.LoadToken(filepath.Join(dir, tokenFile))

@@ -121,7 +121,7 @@ func (c *serveCmd) open(ctx context.Context, logger *slog.Logger) (s *server, er
 }
 
 // openEngine opens the store and all that needs it.
-func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys,
+func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keyset,
 	verifier identity.Verifier,
 ) (err error) {
 	if s.store, err = openStore(ctx, c.Store.url, s.dir, &storeurl.Options{
@@ -265,7 +265,7 @@ func (s *server) close() error {
 	return errors.Join(errs...)
 }
 
-func (c *serveCmd) logOptions(keys *reprise.Keys, metrics *api.Metrics, logger *slog.Logger) *reprise.Options {
+func (c *serveCmd) logOptions(keys *reprise.Keyset, metrics *api.Metrics, logger *slog.Logger) *reprise.Options {
 	return &reprise.Options{
 		Keys:           keys,
 		Retention:      c.retention(),
@@ -289,7 +289,7 @@ func (c *serveCmd) parking(logger *slog.Logger) (*park.Lot, error) {
 }
 
 // openHost opens what runs commands.
-func (s *server) openHost(ctx context.Context, c *serveCmd, keys *reprise.Keys, metrics *api.Metrics) (err error) {
+func (s *server) openHost(ctx context.Context, c *serveCmd, keys *reprise.Keyset, metrics *api.Metrics) (err error) {
 	opts := s.hostOptions(c, keys, metrics)
 	if opts.Isolation, err = c.isolate(s.logger, s.secretPaths(c)...); err != nil {
 		return err
@@ -298,7 +298,7 @@ func (s *server) openHost(ctx context.Context, c *serveCmd, keys *reprise.Keys, 
 	return err
 }
 
-func (s *server) hostOptions(c *serveCmd, keys *reprise.Keys, metrics *api.Metrics) *execution.Options {
+func (s *server) hostOptions(c *serveCmd, keys *reprise.Keyset, metrics *api.Metrics) *execution.Options {
 	runs := filepath.Join(s.dir.path, runsDir)
 	if strings.HasSuffix(c.Store.url, "memory:") {
 		runs = "" // nobody could read the output of a command that outlives this server

@@ -182,7 +182,7 @@ func newServer(t *testing.T, origin string) *testServer {
 	t.Helper()
 	ctx := t.Context()
 	store := memstore.New(nil)
-	keys := reprise.NewKeys()
+	keys := reprise.NewKeyset()
 	log, err := reprise.Open(ctx, store, &reprise.Options{Keys: keys})
 	check(t, err)
 	host, err := execution.Open(ctx, log, nil)

@@ -53,7 +53,7 @@ type setup struct {
 	refusedEvery time.Duration
 	// logLog gives the Log the logger of the server.
 	logLog bool
-	keys   *reprise.Keys                        // of a server before
+	keys   *reprise.Keyset                      // of a server before
 	lot    **park.Lot                           // is set to where responses are parked, if it is not nil
 	mcp    func(*reprise.Log) []api.MCPEndpoint // nil for none
 }
@@ -111,7 +111,7 @@ func start(tb testing.TB, s setup) *fixture {
 	}
 	keys := s.keys
 	if keys == nil {
-		keys = reprise.NewKeys()
+		keys = reprise.NewKeyset()
 	}
 	if s.logLog {
 		s.log.Logger = s.api.Logger

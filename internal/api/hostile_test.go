@@ -227,7 +227,7 @@ func inBubbleOf(t *testing.T, conns *httpserver.Options, test func(t *testing.T,
 		if err != nil {
 			t.Fatal(err)
 		}
-		server, err := api.New(log, host, identity.NewGate(reprise.NewKeys(), nil, nil), nil)
+		server, err := api.New(log, host, identity.NewGate(reprise.NewKeyset(), nil, nil), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

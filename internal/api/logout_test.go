@@ -28,7 +28,7 @@ func openLogins(t *testing.T, path string) *logins.Logins {
 // logins of the same credential go on; a server that begins later knows of it.
 func TestLogoutEndsTheLogin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logins")
-	keys := reprise.NewKeys()
+	keys := reprise.NewKeyset()
 	w := start(t, setup{keys: keys, gate: identity.Options{Logins: openLogins(t, path)}})
 	w.stream("s", "first")
 	login := func() string {

@@ -391,7 +391,7 @@ func TestRevocationEndsWhatIsOpen(t *testing.T) {
 // TestRevocationReachesReplicas: a key of one replica is good at another, and what is open there ends when the key is
 // revoked at the first.
 func TestRevocationReachesReplicas(t *testing.T) {
-	hub, keys := shared.New(memstore.New(nil)), reprise.NewKeys()
+	hub, keys := shared.New(memstore.New(nil)), reprise.NewKeyset()
 	one, two := start(t, setup{store: hub.Store(), keys: keys}), start(t, setup{store: hub.Store(), keys: keys})
 	id, key := one.key(reprise.DefaultTenant, "read")
 	one.stream("s", "x")

@@ -12,7 +12,7 @@ import (
 // What has ended is served whole after a restart, and cursors from before are still good.
 func TestRestartOverSQLite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "reprise.db")
-	keys := reprise.NewKeys()
+	keys := reprise.NewKeyset()
 	var cursor, before string
 	t.Run("before", func(t *testing.T) {
 		store, err := sqlitestore.Open(t.Context(), path, nil)

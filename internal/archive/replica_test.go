@@ -18,7 +18,7 @@ import (
 func TestReplicasWithKeepers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		live := memstore.New(nil)
-		hub, dir, keys := shared.New(live), t.TempDir(), reprise.NewKeys()
+		hub, dir, keys := shared.New(live), t.TempDir(), reprise.NewKeyset()
 		var logs []*reprise.Log
 		var keepers []*archive.Keeper
 		var swept [2]int64

@@ -32,7 +32,7 @@ func ok(t *testing.T, err error) {
 type fixture struct {
 	*testing.T
 	log  *reprise.Log
-	keys *reprise.Keys
+	keys *reprise.Keyset
 	// down: 1 refuses appends, 2 keeps them and says that it did not.
 	down *atomic.Int32
 }
@@ -58,7 +58,7 @@ func (f *faultyStore) Append(ctx context.Context, reqs []reprise.AppendRequest) 
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	f := &fixture{T: t, keys: reprise.NewKeys(), down: new(atomic.Int32)}
+	f := &fixture{T: t, keys: reprise.NewKeyset(), down: new(atomic.Int32)}
 	var err error
 	f.log, err = reprise.Open(t.Context(), &faultyStore{memstore.New(nil), f.down}, &reprise.Options{SweepEvery: -1})
 	ok(t, err)
@@ -176,7 +176,7 @@ func TestChangesShow(t *testing.T) {
 			if found := other.check(); (len(found.Wrong) > 0) != (what != "nothing") {
 				t.Errorf("%+v", found)
 			}
-			other.keys = reprise.NewKeys()
+			other.keys = reprise.NewKeyset()
 			if found := other.check(); len(found.Wrong) != found.Records {
 				t.Errorf("with another key: %+v", found)
 			}
@@ -231,7 +231,7 @@ func TestNotesAndRefusalsAreSummed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, err := reprise.Open(t.Context(), memstore.New(nil), &reprise.Options{SweepEvery: -1})
 		ok(t, err)
-		f := &fixture{T: t, log: log, keys: reprise.NewKeys()}
+		f := &fixture{T: t, log: log, keys: reprise.NewKeyset()}
 		trail, err := audit.Open(t.Context(), log, f.keys, nil)
 		ok(t, err)
 		trail.Note(audit.Entry{Act: "read"})

@@ -24,7 +24,7 @@ const maxWrong = 100
 // Check reads all kept records, and reports changed and missing ones. A chain whose first records are no longer kept
 // begins with its oldest kept record, unless an older one should be kept: then a record was removed. The error is that
 // of the store; a trail without records is not an error.
-func Check(ctx context.Context, log *reprise.Log, keys *reprise.Keys) (Found, error) {
+func Check(ctx context.Context, log *reprise.Log, keys *reprise.Keyset) (Found, error) {
 	c := &checker{keys: keys, ends: map[string]link{}, codes: map[string]bool{}, found: Found{Wrong: []string{}}}
 	stream, err := log.Stream(ctx, StreamKey)
 	if err != nil {
@@ -55,7 +55,7 @@ type link struct {
 }
 
 type checker struct {
-	keys  *reprise.Keys
+	keys  *reprise.Keyset
 	ends  map[string]link
 	codes map[string]bool
 	found Found

@@ -63,7 +63,7 @@ type record struct {
 const label = "reprise audit record 1"
 
 // seal sets the code of a record.
-func (r *record) seal(keys *reprise.Keys) error {
+func (r *record) seal(keys *reprise.Keyset) error {
 	text, err := r.plain()
 	if err == nil {
 		r.Code = keys.Sign(label, text)
@@ -72,7 +72,7 @@ func (r *record) seal(keys *reprise.Keys) error {
 }
 
 // holds reports whether the code of the record is valid.
-func (r *record) holds(keys *reprise.Keys) bool {
+func (r *record) holds(keys *reprise.Keyset) bool {
 	text, err := r.plain()
 	return err == nil && keys.Verify(r.Code, label, text)
 }

@@ -36,7 +36,7 @@ const (
 // Trail writes one chain. It is safe for concurrent use.
 type Trail struct {
 	log    *reprise.Log
-	keys   *reprise.Keys
+	keys   *reprise.Keyset
 	opts   Options
 	writer string
 
@@ -65,7 +65,7 @@ type pending struct {
 
 // Open begins a chain in the stream of log, which is made if need be. keys are for nothing else. ctx bounds that.
 // opts may be nil.
-func Open(ctx context.Context, log *reprise.Log, keys *reprise.Keys, opts *Options) (*Trail, error) {
+func Open(ctx context.Context, log *reprise.Log, keys *reprise.Keyset, opts *Options) (*Trail, error) {
 	var o Options
 	if opts != nil {
 		o = *opts

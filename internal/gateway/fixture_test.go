@@ -146,7 +146,7 @@ func (f *fixture) stop() {
 	f.http = nil
 }
 
-var keys = reprise.NewKeys()
+var keys = reprise.NewKeyset()
 
 // connect is a client of the Go SDK.
 func (f *fixture) connect(version string, opts *mcp.ClientOptions) *mcp.ClientSession {

@@ -59,7 +59,7 @@ type Logins interface {
 
 // Gate turns requests into principals. It is safe for concurrent use.
 type Gate struct {
-	keys     *reprise.Keys // derived, for cookies and tickets alone
+	keys     *reprise.Keyset // derived, for cookies and tickets alone
 	verifier Verifier
 	opts     Options
 	failures *failures
@@ -67,7 +67,7 @@ type Gate struct {
 
 // NewGate returns a Gate. The keys for cookies and tickets are derived from keys. With a nil verifier, every sender is
 // the default tenant with all permissions, which is only for loopback. Tickets are still checked. opts may be nil.
-func NewGate(keys *reprise.Keys, verifier Verifier, opts *Options) *Gate {
+func NewGate(keys *reprise.Keyset, verifier Verifier, opts *Options) *Gate {
 	var o Options
 	if opts != nil {
 		o = *opts

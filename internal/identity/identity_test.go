@@ -90,7 +90,7 @@ func TestTokensThatAreRefused(t *testing.T) {
 }
 
 func TestIdentifyByToken(t *testing.T) {
-	gate := identity.NewGate(reprise.NewKeys(), verifier(t, secret), nil)
+	gate := identity.NewGate(reprise.NewKeyset(), verifier(t, secret), nil)
 	p, err := gate.Identify(request("/", "Authorization: Bearer "+secret))
 	if err != nil || p.Tenant != reprise.DefaultTenant || !p.May(identity.ScopeAdmin) || !p.MayRead(stream) {
 		t.Errorf("%+v, %v", p, err)
@@ -111,7 +111,7 @@ func TestIdentifyByToken(t *testing.T) {
 
 func TestCookieStandsForTheToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		keys := reprise.NewKeys()
+		keys := reprise.NewKeyset()
 		gate := identity.NewGate(keys, verifier(t, secret), &identity.Options{CookieTTL: time.Hour})
 		if _, _, err := gate.Login(request("/"), secret+"x"); !errors.Is(err, identity.ErrUnauthenticated) {
 			t.Errorf("a wrong token: %v", err)
@@ -134,7 +134,7 @@ func TestCookieStandsForTheToken(t *testing.T) {
 		if _, err := changed.Identify(request("/", header)); !errors.Is(err, identity.ErrUnauthenticated) {
 			t.Errorf("after the token was changed: %v", err)
 		}
-		otherKeys := identity.NewGate(reprise.NewKeys(), verifier(t, secret), nil)
+		otherKeys := identity.NewGate(reprise.NewKeyset(), verifier(t, secret), nil)
 		if _, err := otherKeys.Identify(request("/", header)); !errors.Is(err, identity.ErrUnauthenticated) {
 			t.Errorf("under other keys: %v", err)
 		}
@@ -160,7 +160,7 @@ func TestCookieStandsForTheToken(t *testing.T) {
 func TestTicketReadsOneStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, v := range []identity.Verifier{verifier(t, secret), nil} {
-			gate := identity.NewGate(reprise.NewKeys(), v, nil)
+			gate := identity.NewGate(reprise.NewKeyset(), v, nil)
 			owner, err := gate.Identify(request("/", "Authorization: Bearer "+secret))
 			if err != nil {
 				t.Fatal(err)
@@ -199,7 +199,7 @@ func TestTicketReadsOneStream(t *testing.T) {
 
 func TestFailuresAreLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gate := identity.NewGate(reprise.NewKeys(), verifier(t, secret),
+		gate := identity.NewGate(reprise.NewKeyset(), verifier(t, secret),
 			&identity.Options{Failures: 3, FailureEvery: 10 * time.Second})
 		try := func(addr, token string) error {
 			r := request("/", "Authorization: Bearer "+token)
@@ -239,7 +239,7 @@ func TestFailuresAreLimited(t *testing.T) {
 // come too late share a limit.
 func TestFailuresOfManyAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gate := identity.NewGate(reprise.NewKeys(), verifier(t, secret), &identity.Options{Failures: 1})
+		gate := identity.NewGate(reprise.NewKeyset(), verifier(t, secret), &identity.Options{Failures: 1})
 		limited := 0
 		for i := range 10_100 {
 			r := request("/", "Authorization: Bearer wrong")

@@ -91,7 +91,7 @@ func (c *changing) Current(_ context.Context, credential string) (identity.Princ
 // Cookies and tickets say what they were given for; what that may do is looked up when they are used.
 func TestCookiesAndTicketsAreLookedUp(t *testing.T) {
 	v := &changing{p: identity.Principal{Name: "n", Tenant: "acme", Credential: "c1", Grants: identity.AllGrants()}}
-	gate := identity.NewGate(reprise.NewKeys(), v, nil)
+	gate := identity.NewGate(reprise.NewKeyset(), v, nil)
 	cookie, _, err := gate.Login(request("/"), secret)
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestCookiesAndTicketsAreLookedUp(t *testing.T) {
 }
 
 func TestCookieIsOfThisHostOverTLS(t *testing.T) {
-	gate := identity.NewGate(reprise.NewKeys(), verifier(t, secret), nil)
+	gate := identity.NewGate(reprise.NewKeyset(), verifier(t, secret), nil)
 	cookie, _, err := gate.Login(httptest.NewRequest("POST", "https://x/", nil), secret)
 	if err != nil || cookie.Name != "__Host-"+identity.CookieName || !cookie.Secure || cookie.Path != "/" ||
 		cookie.Domain != "" {
@@ -150,7 +150,7 @@ func TestCookieIsOfThisHostOverTLS(t *testing.T) {
 // Who shows no credential guesses nothing, and who has one key wrong does not use up the attempts at others.
 func TestFailedCredentialsAreCounted(t *testing.T) {
 	v := &changing{p: identity.Principal{Credential: "c", Grants: identity.AllGrants()}}
-	gate := identity.NewGate(reprise.NewKeys(), v, &identity.Options{Failures: 2, FailureEvery: time.Hour})
+	gate := identity.NewGate(reprise.NewKeyset(), v, &identity.Options{Failures: 2, FailureEvery: time.Hour})
 	limited := func(headers ...string) bool {
 		_, err := gate.Identify(request("/", headers...))
 		_, is := errors.AsType[*identity.LimitError](err)

@@ -21,7 +21,7 @@ const maxSignedBytes = 4096
 
 // claims are what a cookie or a ticket says: the credential that it was given for, and for a ticket the one stream that
 // it reads, of the tenant of the credential. The text is "<base64url of the
-// JSON>.<code>", with the code of reprise.Keys.Sign; the JSON has no dot, so
+// JSON>.<code>", with the code of reprise.Keyset.Sign; the JSON has no dot, so
 // the first dot is where the code begins.
 type claims struct {
 	Credential string `json:"credential,omitempty"`
@@ -35,7 +35,7 @@ type claims struct {
 }
 
 // seal signs claims for a purpose. The error wraps reprise.ErrInvalid for more claims than unseal reads.
-func seal(keys *reprise.Keys, label string, c claims) (string, error) {
+func seal(keys *reprise.Keyset, label string, c claims) (string, error) {
 	text, err := json.Marshal(c)
 	if err != nil {
 		return "", err
@@ -50,7 +50,7 @@ func seal(keys *reprise.Keys, label string, c claims) (string, error) {
 }
 
 // unseal is the inverse of seal. The error wraps ErrUnauthenticated.
-func unseal(keys *reprise.Keys, label, text string, now time.Time) (claims, error) {
+func unseal(keys *reprise.Keyset, label, text string, now time.Time) (claims, error) {
 	var c claims
 	payload, code, _ := strings.Cut(text, ".")
 	if len(text) > maxSignedBytes || !keys.Verify(code, label, payload) {

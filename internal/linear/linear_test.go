@@ -121,7 +121,7 @@ func TestReplicasAreLinearizable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			hub := shared.New(open(t))
 			var logs []*reprise.Log
-			keys := reprise.NewKeys()
+			keys := reprise.NewKeyset()
 			for _, opts := range []reprise.Options{
 				{Keys: keys},
 				{Keys: keys, TailBytes: 1, TailTotalBytes: 1, MaxStreams: 1},

@@ -53,7 +53,7 @@ const again = "again"
 // serveReplica runs a replica.
 func serveReplica(url, keys string) error {
 	ctx := context.Background()
-	ring, err := reprise.ParseKeys([]byte(keys))
+	ring, err := reprise.ParseKeyset([]byte(keys))
 	if err != nil {
 		return err
 	}

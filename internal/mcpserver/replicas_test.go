@@ -18,7 +18,7 @@ import (
 )
 
 // newReplica returns a fixture that shares its store with others. When a replica fails, its member fails first.
-func newReplica(t *testing.T, hub *shared.Hub, keys *reprise.Keys) (*fixture, *replica.Member) {
+func newReplica(t *testing.T, hub *shared.Hub, keys *reprise.Keyset) (*fixture, *replica.Member) {
 	t.Helper()
 	log, err := reprise.Open(t.Context(), hub.Store(), &reprise.Options{Keys: keys})
 	if err != nil {
@@ -58,7 +58,7 @@ func newReplica(t *testing.T, hub *shared.Hub, keys *reprise.Keys) (*fixture, *r
 // TestReplicasControlEachOthersExecutions: started on one, read, written to, asked for and cancelled on the other; and
 // one dies.
 func TestReplicasControlEachOthersExecutions(t *testing.T) {
-	hub, keys := shared.New(memstore.New(nil)), reprise.NewKeys()
+	hub, keys := shared.New(memstore.New(nil)), reprise.NewKeyset()
 	a, inA := newReplica(t, hub, keys)
 	b, _ := newReplica(t, hub, keys)
 	onA, onB := a.caller("2025-11-25", ""), b.caller("2025-11-25", "")

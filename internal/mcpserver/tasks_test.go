@@ -170,7 +170,7 @@ func TestRestartEndsTasksWithTheirOutput(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		keys, err := reprise.LoadKeys(path + ".keys")
+		keys, err := reprise.LoadKeyset(path + ".keys")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,7 @@ func BenchmarkIdentify(b *testing.B) {
 	signers := []*signer{newRSA(b, "rsa", jose.RS256), newEC(b, "ec", jose.ES256), newEd(b, "ed")}
 	p := newProvider(b, signers...)
 	v := p.verifier(oidc.Issuer{}, oidc.Options{RefetchEvery: time.Hour})
-	gate := identity.NewGate(reprise.NewKeys(), v.Before(identity.Verifiers{admin, registry}), nil)
+	gate := identity.NewGate(reprise.NewKeyset(), v.Before(identity.Verifiers{admin, registry}), nil)
 
 	run := func(name, credential string, before func()) {
 		b.Run(name, func(b *testing.B) {

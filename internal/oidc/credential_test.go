@@ -22,7 +22,7 @@ func TestCookiesOfTokensAreGoodOnEveryReplica(t *testing.T) {
 	p := newProvider(t, key)
 	issuer := oidc.Issuer{Name: "corp", Groups: map[string][]identity.Grant{"ops": grantsOf(t, "control")}}
 	token := key.sign(t, p.claims(map[string]any{"groups": []string{"ops", "secret-club"}, "email": "a@b.org"}), nil)
-	keys, err := reprise.LoadKeys(filepath.Join(t.TempDir(), "keys"))
+	keys, err := reprise.LoadKeyset(filepath.Join(t.TempDir(), "keys"))
 	ok(t, err)
 	r := httptest.NewRequest(http.MethodPost, "/v1/login", nil)
 	cookie, who, err := identity.NewGate(keys, p.verifier(issuer, oidc.Options{}), nil).Login(r, token)
@@ -66,7 +66,7 @@ func TestCookiesOfTokensAreGoodOnEveryReplica(t *testing.T) {
 func TestGateKeepsATokenToItsPath(t *testing.T) {
 	key := newEd(t, "k1")
 	p := newProvider(t, key)
-	keys, err := reprise.LoadKeys(filepath.Join(t.TempDir(), "keys"))
+	keys, err := reprise.LoadKeyset(filepath.Join(t.TempDir(), "keys"))
 	ok(t, err)
 	gate := identity.NewGate(keys, p.verifier(oidc.Issuer{}, oidc.Options{}), nil)
 	token := key.sign(t, p.claims(map[string]any{"aud": resourceURL + "/mcp"}), nil)

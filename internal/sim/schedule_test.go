@@ -87,7 +87,7 @@ type simulation struct {
 	rng      *rand.Rand
 	config   config
 	cluster  *cluster
-	keys     *reprise.Keys
+	keys     *reprise.Keyset
 	replicas []*replica
 	clients  []*client
 	late     []func()
@@ -117,7 +117,7 @@ func newSimulation(seed uint64) *simulation {
 	}
 	s.config.trims = seed%5 == 2
 	s.config.idle = seed%4 == 3
-	s.cluster, s.keys = newCluster(s), reprise.NewKeys()
+	s.cluster, s.keys = newCluster(s), reprise.NewKeyset()
 	for i := range s.config.replicas {
 		skew := time.Duration(s.rng.IntN(3)-1) * 20 * time.Second
 		s.replicas = append(s.replicas, &replica{sim: s, number: i, skew: skew, moved: map[reprise.StreamKey]bool{}})

@@ -63,7 +63,7 @@ func TestCopyKeepsEverything(t *testing.T) {
 
 // TestCursorsAreValidInCopy continues in the copy with a cursor of the source.
 func TestCursorsAreValidInCopy(t *testing.T) {
-	from, to, keys := memory(t), sqlite(t), reprise.NewKeys()
+	from, to, keys := memory(t), sqlite(t), reprise.NewKeyset()
 	open := func(store reprise.Store) *reprise.Log {
 		log, err := reprise.Open(t.Context(), store, &reprise.Options{Keys: keys, SweepEvery: -1})
 		check(t, err)
@@ -93,7 +93,7 @@ func TestCursorsAreValidInCopy(t *testing.T) {
 
 // TestLineageIsCopied: a cursor of an epoch before the last failover of the source is as good on the copy.
 func TestLineageIsCopied(t *testing.T) {
-	hub, to, keys := shared.New(memstore.New(nil)), sqlite(t), reprise.NewKeys()
+	hub, to, keys := shared.New(memstore.New(nil)), sqlite(t), reprise.NewKeyset()
 	from := hub.Store()
 	t.Cleanup(func() { check(t, from.Close()) })
 	log, err := reprise.Open(t.Context(), from, &reprise.Options{Keys: keys, SweepEvery: -1})

@@ -24,7 +24,7 @@ func check(t *testing.T, err error) {
 }
 
 // open opens the store that a URL names, and a Log with the keys of the test.
-func open(t *testing.T, url, folder string, keys *reprise.Keys) (reprise.Store, *reprise.Log) {
+func open(t *testing.T, url, folder string, keys *reprise.Keyset) (reprise.Store, *reprise.Log) {
 	t.Helper()
 	store, err := storeurl.Open(t.Context(), url, &storeurl.Options{
 		Keys: filepath.Join(folder, "store.keys"), MakeKeys: true,
@@ -87,7 +87,7 @@ func TestRestoredCursorsAreExactOrRefused(t *testing.T) {
 	for _, wrappers := range []string{"", "compress+encrypt+"} {
 		for _, kind := range []string{"sqlite", "memory"} {
 			t.Run(wrappers+kind, func(t *testing.T) {
-				folder, keys := t.TempDir(), reprise.NewKeys()
+				folder, keys := t.TempDir(), reprise.NewKeyset()
 				url := wrappers + "memory:"
 				if kind == "sqlite" {
 					url = wrappers + "sqlite:" + filepath.Join(folder, "a.db")
@@ -164,7 +164,7 @@ func verifyRestored(t *testing.T, restored *reprise.Log, middle, tail, beyond re
 // TestBackupWhileOthersAppend: the file is whole, and everything that was acknowledged before it began is in it.
 func TestBackupWhileOthersAppend(t *testing.T) {
 	folder := t.TempDir()
-	store, log := open(t, "sqlite:"+filepath.Join(folder, "a.db"), folder, reprise.NewKeys())
+	store, log := open(t, "sqlite:"+filepath.Join(folder, "a.db"), folder, reprise.NewKeyset())
 	s := create(t, log, "busy")
 	var acknowledged atomic.Int64
 	ctx, stop := context.WithCancel(t.Context())
@@ -204,7 +204,7 @@ func TestBackupWhileOthersAppend(t *testing.T) {
 // TestBackupThatFailsLeavesNoFile: a file that is there is a whole backup.
 func TestBackupThatFailsLeavesNoFile(t *testing.T) {
 	folder := t.TempDir()
-	store, log := open(t, "sqlite:"+filepath.Join(folder, "a.db"), folder, reprise.NewKeys())
+	store, log := open(t, "sqlite:"+filepath.Join(folder, "a.db"), folder, reprise.NewKeyset())
 	add(t, create(t, log, "s"), "1")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -219,7 +219,7 @@ func TestBackupThatFailsLeavesNoFile(t *testing.T) {
 
 func TestMeasureCountsEachTenant(t *testing.T) {
 	folder := t.TempDir()
-	store, log := open(t, "compress+sqlite:"+filepath.Join(folder, "a.db"), folder, reprise.NewKeys())
+	store, log := open(t, "compress+sqlite:"+filepath.Join(folder, "a.db"), folder, reprise.NewKeyset())
 	add(t, create(t, log, "s"), "1", "2")
 	stats, err := upkeep.Measure(t.Context(), log, store)
 	check(t, err)

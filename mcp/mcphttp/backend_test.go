@@ -245,7 +245,7 @@ func TestEndpointsApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New(nil)
 		defer store.Close()
-		keys := reprise.NewKeys()
+		keys := reprise.NewKeyset()
 		a := newFixture(t, setup{store: store, log: reprise.Options{Keys: keys}})
 		ca := a.begin("2025-11-25")
 		open := ca.tool("steps", toolInput{Gate: "g"})

@@ -36,7 +36,7 @@ func runChild() {
 	if err != nil {
 		panic(err)
 	}
-	keys, err := reprise.LoadKeys(path + ".keys")
+	keys, err := reprise.LoadKeyset(path + ".keys")
 	if err != nil {
 		panic(err)
 	}

@@ -149,7 +149,7 @@ func TestQuickLists(t *testing.T) {
 // TestRequestOnHangingStoreTimesOut: a request whose store does not answer is refused within the documented time.
 func TestRequestOnHangingStoreTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, keys := &countingStore{Store: memstore.New(nil)}, reprise.NewKeys()
+		store, keys := &countingStore{Store: memstore.New(nil)}, reprise.NewKeyset()
 		defer store.Close()
 		a := newFixture(t, setup{store: store, log: reprise.Options{Keys: keys}})
 		c := a.begin("2025-11-25")
@@ -175,7 +175,7 @@ func TestRequestOnHangingStoreTimesOut(t *testing.T) {
 // TestFirstGetReceivesEarlierMessages: messages sent before the client listens are kept for it and delivered once.
 func TestFirstGetReceivesEarlierMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store, keys := memstore.New(nil), reprise.NewKeys()
+		store, keys := memstore.New(nil), reprise.NewKeyset()
 		defer store.Close()
 		w := newFixture(t, setup{store: store, log: reprise.Options{Keys: keys}})
 		c := w.begin("2025-11-25")

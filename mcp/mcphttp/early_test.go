@@ -248,7 +248,7 @@ func TestKilledBetweenCallAndItsStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		inner := memstore.New(nil)
 		defer inner.Close()
-		keys := reprise.NewKeys()
+		keys := reprise.NewKeyset()
 		store := &slowToMake{Store: inner, made: make(chan struct{})}
 		first := newFixture(t, setup{store: store, log: reprise.Options{Keys: keys}})
 		c := first.begin("2025-11-25")

@@ -21,7 +21,7 @@ import (
 type replicas struct {
 	testing.TB
 	hub  *shared.Hub
-	keys *reprise.Keys
+	keys *reprise.Keyset
 	lost atomic.Int64
 }
 
@@ -32,7 +32,7 @@ type replicaFixture struct {
 }
 
 func newReplicas(tb testing.TB) *replicas {
-	return &replicas{TB: tb, hub: shared.New(memstore.New(nil)), keys: reprise.NewKeys()}
+	return &replicas{TB: tb, hub: shared.New(memstore.New(nil)), keys: reprise.NewKeyset()}
 }
 
 // join starts another replica.

@@ -98,7 +98,7 @@ func TestRestartKeepsSessions(t *testing.T) {
 	store, err := sqlitestore.Open(t.Context(), filepath.Join(t.TempDir(), "r.db"), nil)
 	check(t, err)
 	defer store.Close()
-	keys := reprise.NewKeys()
+	keys := reprise.NewKeyset()
 	w := newFixture(t, setup{store: store, log: reprise.Options{Keys: keys}})
 	c := w.begin("2025-11-25")
 	c.stream(c.post(`{"jsonrpc":"2.0","id":"l","method":"logging/setLevel","params":{"level":"info"}}`)).
@@ -150,7 +150,7 @@ func TestIdleSessionsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New(nil)
 		defer store.Close()
-		keys := reprise.NewKeys()
+		keys := reprise.NewKeyset()
 		idle := 0
 		opts := mcphttp.Options{
 			SessionIdle: time.Hour,

@@ -91,7 +91,7 @@ func TestMCPGoRefusesForeignIDs(t *testing.T) {
 
 func TestMCPGoIDsAreGoodOnEveryReplicaWithTheKeys(t *testing.T) {
 	hub := shared.New(memstore.New(nil))
-	keys := reprise.NewKeys()
+	keys := reprise.NewKeyset()
 	open := func() *mcpstore.MCPGoEventStore {
 		s := mcpstore.NewForMCPGo(openLog(t, closed(t, hub.Store()), &reprise.Options{Keys: keys, SweepEvery: -1}), nil)
 		t.Cleanup(func() { check(t, s.Close()) })

@@ -25,4 +25,4 @@ func Example() {
 }
 
 // sharedKeys are the keys that all replicas have.
-func sharedKeys() *reprise.Keys { panic("read from a file") }
+func sharedKeys() *reprise.Keyset { panic("read from a file") }

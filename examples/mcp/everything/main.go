@@ -83,7 +83,7 @@ func open(ctx context.Context, data string) (reprise.Store, *reprise.Options, er
 	if data == "" {
 		return memstore.New(nil), nil, nil
 	}
-	keys, err := reprise.LoadKeys(data + ".keys")
+	keys, err := reprise.LoadKeyset(data + ".keys")
 	if err != nil {
 		return nil, nil, err
 	}

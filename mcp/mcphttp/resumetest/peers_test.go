@@ -204,10 +204,10 @@ func serveChild() {
 
 func (p peer) serve(addr, other, file string) {
 	var fails atomic.Bool
-	keys := reprise.NewKeys()
+	keys := reprise.NewKeyset()
 	var err error
 	if file != "" {
-		keys, err = reprise.LoadKeys(file + ".keys")
+		keys, err = reprise.LoadKeyset(file + ".keys")
 		must(err)
 		store, err := sqlitestore.Open(context.Background(), file, nil)
 		must(err)
@@ -223,7 +223,7 @@ func (p peer) serve(addr, other, file string) {
 }
 
 // replica is a replica of the peer over a Store.
-func (p peer) replica(store reprise.Store, keys *reprise.Keys) http.Handler {
+func (p peer) replica(store reprise.Store, keys *reprise.Keyset) http.Handler {
 	log, err := reprise.Open(context.Background(), store, &reprise.Options{Keys: keys})
 	must(err)
 	r := &replicaOf{log: log}
