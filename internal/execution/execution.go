@@ -61,6 +61,7 @@ type Execution struct {
 	driven *drivenProgress // of an interpreter that runs
 
 	tail uint64 // of the stream when it was looked at
+	size int64  // of what its stream keeps besides events
 }
 
 // Status is the state of an execution.

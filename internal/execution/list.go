@@ -34,10 +34,12 @@ type ListPage struct {
 const (
 	defaultLimit = 100
 	maxLimit     = 1000
+	// maxPageBytes ends a page early: an execution may have 84 kB of labels and request.
+	maxPageBytes = 4 << 20
 )
 
-// List returns executions, the newest first. The error is reprise.ErrInvalid for an invalid limit, status or After. A
-// search for a rare session or label reads the whole list.
+// List returns executions, the newest first. A page may have fewer than q.Limit even if there are more. The error is
+// reprise.ErrInvalid for an invalid limit, status or After. A search for a rare session or label reads the whole list.
 func (h *Host) List(ctx context.Context, tenant reprise.Tenant, q ListQuery) (ListPage, error) {
 	if q.Limit == 0 {
 		q.Limit = defaultLimit
@@ -51,7 +53,7 @@ func (h *Host) List(ctx context.Context, tenant reprise.Tenant, q ListQuery) (Li
 		return ListPage{}, invalid("status", "%q is not one of %s, %s and %s",
 			q.Status, StatusQueued, StatusRunning, StatusEnded)
 	}
-	page := ListPage{Next: q.After}
+	page, size := ListPage{Next: q.After}, int64(0)
 	of := reprise.ListQuery{Tenant: tenant, Namespace: namespace}
 	match := func(info *reprise.StreamInfo) (Execution, bool) {
 		x := h.view(info, h.find(info.Key))
@@ -63,9 +65,12 @@ func (h *Host) List(ctx context.Context, tenant reprise.Tenant, q ListQuery) (Li
 		if err != nil {
 			return ListPage{}, err
 		}
-		page.Executions = append(page.Executions, h.withWindows(ctx, tenant, &q, part)...)
-		page.Next = next
-		if next == "" || len(page.Executions) >= q.Limit {
+		part = h.withWindows(ctx, tenant, &q, part)
+		for i := range part {
+			size += part[i].size
+		}
+		page.Executions, page.Next = append(page.Executions, part...), next
+		if next == "" || len(page.Executions) >= q.Limit || size >= maxPageBytes {
 			break
 		}
 	}

@@ -1,14 +1,66 @@
 package execution_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/store/memstore"
 )
+
+// TestListIsBoundedInBytes: a page of executions with large labels ends early, and the pages have all of them.
+func TestListIsBoundedInBytes(t *testing.T) {
+	log := newLog(t, memstore.New(nil), nil)
+	h := openHost(t, log, execution.Options{})
+	labels := make(map[string]string, 60)
+	for i := range 60 {
+		labels[fmt.Sprint("=label", i)] = strings.Repeat("v", 256)
+	}
+	const executions = 800
+	for i := range executions {
+		key := reprise.StreamKey{Tenant: tenant, Name: fmt.Sprint("execution:x", i)}
+		s, _, err := log.Create(t.Context(), key, reprise.StreamConfig{Labels: labels})
+		if err == nil {
+			_, err = s.End(t.Context(), "exited", reprise.Event{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	listed, pages := 0, 0
+	for q := (execution.ListQuery{Limit: 1000}); ; {
+		page, err := h.List(within(t), tenant, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := 0
+		for i := range page.Executions {
+			x := &page.Executions[i]
+			if listed++; x.ID != fmt.Sprint("x", executions-listed) || len(x.Labels) != len(labels) {
+				t.Fatalf("execution %d of the list is %s with %d labels", listed, x.ID, len(x.Labels))
+			}
+			text, err := json.Marshal(x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			size += len(text)
+		}
+		if pages++; size > 9<<20 {
+			t.Errorf("a page of %d bytes", size)
+		}
+		if q.After = page.Next; q.After == "" {
+			break
+		}
+	}
+	if listed != executions || pages < 2 {
+		t.Errorf("%d executions were listed, in %d pages", listed, pages)
+	}
+}
 
 func TestListAndSessions(t *testing.T) {
 	h := newHost(t, execution.Options{})

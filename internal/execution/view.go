@@ -81,6 +81,7 @@ func (h *Host) view(info *reprise.StreamInfo, r *run) Execution {
 		Labels:  requestLabels(info.Config.Labels),
 		Status:  StatusRunning,
 		tail:    info.Tail,
+		size:    info.Overhead(),
 	}
 	var m meta
 	_ = json.Unmarshal(info.Config.Meta, &m) // we wrote it

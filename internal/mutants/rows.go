@@ -58,6 +58,11 @@ var rowMutants = []mutant{
 		pkg: ".", run: "TestListsAreBoundedInBytes/memory",
 	},
 	{
+		name: "a list of executions with large labels has no bound", rule: "G7, row 10",
+		file: "internal/execution/list.go", old: " || size >= maxPageBytes {", new: " || size < 0 {",
+		pkg: "./internal/execution", run: "TestListIsBoundedInBytes",
+	},
+	{
 		name: "a stream is ended as idle after an append", rule: "G4, row 10",
 		file: "commit.go", old: "if c.unmoved != nil && (lv", new: "if false && (lv",
 		pkg: ".", run: "TestAppendPreventsAnIdleEnd|TestAppendOfTheSameCommitPreventsAnIdleEnd",
