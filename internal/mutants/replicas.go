@@ -73,6 +73,16 @@ var replicaMutants = []mutant{
 		pkg: ".", run: "TestDuplicateOfLostAppendIsStoredAgain",
 	},
 	{
+		name: "a NATS server that cannot read is believed to have no stream", rule: "G1, row 3",
+		file: "store/natsstore/fetch.go", old: "	if found != nil || err != nil {", new: "	if true {",
+		pkg: "./store/natsstore", run: "TestNothingIsMissingInServerThatCannotRead",
+	},
+	{
+		name: "a NATS server that cannot read is believed to have no messages", rule: "G1, row 3",
+		file: "store/natsstore/fetch.go", old: "	if absent {", new: "	if absent && stream == \"\" {",
+		pkg: "./store/natsstore", run: "TestNothingIsMissingInServerThatCannotRead",
+	},
+	{
 		name: "page of a newer epoch is handed out", rule: "G1, row 3",
 		file: "reader.go", old: "	case page.Info.Epoch != r.epoch, r.next", new: "	case r.next",
 		pkg: ".", run: "TestPageOfNewerEpochIsNotHandedOut",

@@ -237,6 +237,17 @@ func (s *NATSServer) Kill() error {
 	return errors.Join(err, s.stdin.Close())
 }
 
+// Terminate ends the server with SIGTERM, as an operator does: it shuts JetStream down before it closes connections.
+// Its data is kept for Start.
+func (s *NATSServer) Terminate() error {
+	if err := s.signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	<-s.done
+	s.cmd = nil
+	return s.stdin.Close()
+}
+
 // Pause stops the server with SIGSTOP: connections stay open and unanswered. It returns when all threads have stopped.
 func (s *NATSServer) Pause() error {
 	if err := s.signal(signalPause); err != nil {

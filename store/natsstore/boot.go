@@ -123,11 +123,18 @@ func isOfBefore(last *entry, first uint64) bool {
 // current is like last, but first determines whether the server lost newer messages or may have lost some. If so, the
 // stream moves to another epoch, so that readers of lost events get an error.
 func (s *Store) current(ctx context.Context, key reprise.StreamKey) (*entry, error) {
+	return s.currentBy(ctx, key, s.last)
+}
+
+// currentBy is current with last or likelyLast.
+func (s *Store) currentBy(ctx context.Context, key reprise.StreamKey,
+	newest func(context.Context, reprise.StreamKey) (*entry, error),
+) (*entry, error) {
 	if _, err := s.started(ctx); err != nil { // before anything is written
 		return nil, err
 	}
 	for sure := false; ; sure = true {
-		last, err := s.last(ctx, key)
+		last, err := newest(ctx, key)
 		if err != nil || last == nil {
 			return last, err
 		}

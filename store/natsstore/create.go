@@ -35,7 +35,7 @@ func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 	}
 	defer leave()
 	for {
-		last, err := s.current(ctx, info.Key)
+		last, err := s.currentBy(ctx, info.Key, s.likelyLast) // make requires that there is none
 		if err != nil {
 			return reprise.StreamInfo{}, err
 		}

@@ -51,28 +51,42 @@ func sequenceOf(msg *nats.Msg) (uint64, error) {
 }
 
 // direct requests messages from any server that has the stream, which may lag behind the others, and calls got with
-// each. upTo is the last sequence that the server examined, or 0 if it does not say.
+// each. An answer without messages is confirmed; see confirm. upTo is the last sequence that the server examined, or 0
+// if it does not say.
 func (s *Store) direct(ctx context.Context, stream string, req *getRequest, got func(*nats.Msg) error) (
 	upTo uint64, err error,
 ) {
+	server := s.wire.nc.ConnectedServerId()
+	upTo, absent, err := s.directOnce(ctx, stream, req, got)
+	if absent {
+		err = s.confirm(ctx, stream, req, server, got)
+	}
+	return upTo, err
+}
+
+// directOnce is direct without the confirmation. absent reports whether the server answered that it has no message.
+func (s *Store) directOnce(ctx context.Context, stream string, req *getRequest, got func(*nats.Msg) error) (
+	upTo uint64, absent bool, err error,
+) {
 	body, err := json.Marshal(req)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	err = s.wire.ask(ctx, s.api+"DIRECT.GET."+stream, body, func(msg *nats.Msg) (bool, error) {
-		switch code := status(msg); code {
-		case "":
+		switch code := status(msg); {
+		case code == "":
 			return req.Batch > 0 || len(req.MultiLast) > 0, got(msg)
-		case endOfBatch:
+		case code == endOfBatch:
 			upTo, _ = strconv.ParseUint(msg.Header.Get(headerUpTo), 10, 64)
 			return false, nil
-		case notFound:
+		case code == notFound && (len(req.MultiLast) == 0 || description(msg) == noResults):
+			absent = true
 			return false, nil
 		default:
-			return false, unavailable(fmt.Errorf("%s %s", code, msg.Header.Get("Description")))
+			return false, unavailable(fmt.Errorf("%s %s", code, description(msg)))
 		}
 	})
-	return upTo, err
+	return upTo, absent, err
 }
 
 // request sends a request to the JetStream API and decodes the answer into answer.
@@ -112,18 +126,33 @@ type stored struct {
 // last returns the newest message of a stream, which is its state, or nil if there is none. With several servers it
 // asks the leader, because the others may lag behind.
 func (s *Store) last(ctx context.Context, key reprise.StreamKey) (*entry, error) {
+	found, err := s.likelyLast(ctx, key)
+	if found != nil || err != nil {
+		return found, err
+	}
+	err = s.confirmNone(ctx, s.name, s.subjects.stream(key), func(msg *nats.Msg) (err error) {
+		if !s.single {
+			return errBehind // the leader did not have this message
+		}
+		found, err = entryOf(msg)
+		return err
+	})
+	return found, s.explain(key, err)
+}
+
+// likelyLast is like last, but nil may be wrong while a server shuts down. It suffices before a write that requires
+// that there is no message.
+func (s *Store) likelyLast(ctx context.Context, key reprise.StreamKey) (found *entry, err error) {
 	req := &getRequest{Last: s.subjects.stream(key)}
 	if s.single {
-		msg, err := s.lastOf(ctx, req.Last)
-		if err != nil || msg == nil {
-			return nil, s.explain(key, err)
-		}
-		found, err := entryOf(msg)
+		_, _, err = s.directOnce(ctx, s.name, req, func(msg *nats.Msg) (err error) {
+			found, err = entryOf(msg)
+			return err
+		})
 		return found, s.explain(key, err)
 	}
-	var found *entry
 	var answer stored
-	err := s.request(ctx, "STREAM.MSG.GET."+s.name, req, &answer)
+	err = s.request(ctx, "STREAM.MSG.GET."+s.name, req, &answer)
 	if isCode(err, codeNoMessage) {
 		return nil, nil
 	}

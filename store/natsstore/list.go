@@ -66,7 +66,7 @@ func (s *Store) findNext(ctx context.Context, filter string, from, before uint64
 	var answer stored
 	err := s.request(ctx, "STREAM.MSG.GET."+s.index, &getRequest{Seq: from, Next: filter}, &answer)
 	if isCode(err, codeNoMessage) {
-		return found, nil
+		return found, s.confirmReadable(ctx, s.index)
 	}
 	if m := &answer.Message; err == nil && m.Seq < before {
 		found = append(found, indexed{seq: m.Seq, subject: m.Subject, body: m.Data, at: m.Time})
