@@ -9,8 +9,9 @@ import (
 )
 
 // A server that cannot read a message answers that there is none, whatever the reason: its disk is full, it has too
-// many open files, or it is shutting down and has closed the stream already. Taken at its word, it would make an existing
-// stream missing, a removal without effect successful, and a list short. So an answer without messages is confirmed.
+// many open files, or it is shutting down and has closed the stream already. Taken at its word, it would make an
+// existing stream missing, a removal without effect successful, and a list short. So an answer without messages is
+// confirmed.
 
 // errClosing means that a server says that it has no messages at all, although it has.
 var errClosing = errors.New("the NATS server cannot read its messages now")
