@@ -34,7 +34,7 @@ type runCmd struct {
 	Secret           []string          `sep:"none" placeholder:"NAME[=SECRET]" help:"Variable for the command with the value of a secret of the server, by default with the same name; see \"reprise secrets\". May be repeated."`
 	MaskSecrets      bool              `help:"Replace the values of --secret by *** in the output."`
 	Stdin            bool              `short:"i" help:"Send our stdin to the command. Without it the command's stdin is empty."`
-	TTY              bool              `short:"t" name:"tty" env:"-" help:"Run the command in a terminal, connected to ours if we have one: keys, size, Ctrl-C, job control. \"reprise attach ID\" shows it elsewhere."`
+	TTY              bool              `short:"t" name:"tty" xor:"shown" env:"-" help:"Run the command in a terminal, connected to ours if we have one: keys, size, Ctrl-C, job control. \"reprise attach ID\" shows it elsewhere."`
 	Isolation        string            `placeholder:"LEVEL" help:"Isolation of the command: none, limits, landlock or bubblewrap. Default: the server's."`
 	Network          string            `env:"-" placeholder:"on|off" help:"Network of the command; off leaves it only its own loopback interface. Default: the server's."`
 	Writable         []string          `env:"-" sep:"none" placeholder:"DIR" help:"Directory of the server below which the command may write at the levels landlock and bubblewrap, in addition to its own. May be repeated."`
@@ -45,6 +45,7 @@ type runCmd struct {
 	Limits           limits            `env:"-" placeholder:"NAME=VALUE,..." help:"Resource limits of the command: output_bytes, memory_bytes, processes and cpu_time, for example memory_bytes=512MiB,processes=64."`
 	Artifact         []string          `env:"-" sep:"none" placeholder:"PATH" help:"File or directory below the working directory, with * and ?, to keep with the execution when it has ended; see \"reprise artifacts\". May be repeated."`
 	KillOnDisconnect bool              `help:"Cancel the command when nobody follows it any more."`
+	JSON             bool              `name:"json" xor:"shown" help:"Print each event as a line of JSON, with its cursor, as \"follow --json\" does; with --detach, print the execution."`
 	detaching        `embed:""`
 	retain           `embed:""`
 	Hold             time.Duration `default:"30s" placeholder:"DURATION" help:"Make the command wait while we are far behind, so that the server does not discard output before we have read it. The wait ends if we read nothing for this long; 0 disables it. Default: 30s."`
@@ -129,18 +130,25 @@ func (c *runCmd) detach(ctx context.Context, request client.StartRequest) error 
 		return err
 	}
 	if c.Key != "" {
-		request.ID, err = startKeyed(ctx, server, request)
-		if err == nil {
-			fmt.Fprintln(stdout, request.ID)
+		execution, err := startKeyed(ctx, server, request)
+		if err != nil {
+			return ours(err)
 		}
-		return ours(err)
+		return c.printStarted(execution)
 	}
 	execution, err := server.Start(ctx, request)
 	if err != nil {
 		return ours((&canceller{server: server, id: request.ID}).left(err))
 	}
-	fmt.Fprintln(stdout, execution.ID)
-	return nil
+	return c.printStarted(execution)
+}
+
+func (c *runCmd) printStarted(x client.Execution) error {
+	if c.JSON {
+		return printObject(x.Raw)
+	}
+	_, err := fmt.Fprintln(stdout, x.ID)
+	return err
 }
 
 func (c *runCmd) attach(ctx context.Context, asked *stops, request client.StartRequest) error {
@@ -154,47 +162,56 @@ func (c *runCmd) attach(ctx context.Context, asked *stops, request client.StartR
 	bridge, following := c.newBridge(now, server.URL(), os.Stderr)
 	events := server.Run(following, request, bridge.options(client.FollowOptions{}))
 	if c.Key != "" {
-		if request.ID, err = startKeyed(stages[0], server, request); err != nil {
+		execution, err := startKeyed(stages[0], server, request)
+		if err != nil {
 			return err
 		}
+		request.ID = execution.ID
 		events = server.Follow(following, request.ID, bridge.options(client.FollowOptions{}))
 	}
 	cancel := &canceller{server: server, id: request.ID, bridge: bridge, out: os.Stderr}
 	defer cancel.attend(stages)()
 
 	var lost loss
-	out := &channels{stdout: stdout, stderr: os.Stderr}
+	out := c.printer()
 	for event, err := range events {
 		if err != nil {
 			return cancel.left(err)
 		}
 		cancel.started.Store(true)
 		lost.note(event)
+		if err := out.print(event); err != nil {
+			return err
+		}
 		switch {
 		case event.End != nil:
 			return lost.outcome(outcome(event.End), "; keep more with --retain-events and --retain-bytes")
 		case event.Started != nil && c.Stdin:
 			go sendStdin(now, server, request.ID)
 		}
-		if err := out.print(event); err != nil {
-			return err
-		}
 	}
 	return &exit{code: exitOurs, err: errors.New("the command has ended, and its end was not received")}
 }
 
-// startKeyed starts a request with a key, and returns the id of the execution that stands for the key.
-func startKeyed(ctx context.Context, server *client.Client, request client.StartRequest) (id string, err error) {
+func (c *runCmd) printer() printer {
+	if c.JSON {
+		return &objects{stdout: stdout}
+	}
+	return &channels{stdout: stdout, stderr: os.Stderr}
+}
+
+// startKeyed starts a request with a key, and returns the execution that stands for the key.
+func startKeyed(ctx context.Context, server *client.Client, request client.StartRequest) (client.Execution, error) {
 	x, err := server.Start(ctx, request)
 	if asked, ok := errors.AsType[*askedToStop](err); ok {
-		return "", &exit{
+		return client.Execution{}, &exit{
 			code: asked.code(),
 			err: errors.New(
 				"left before the start was answered: the command may run, and the same call attaches to it",
 			),
 		}
 	}
-	return x.ID, err
+	return x, err
 }
 
 // sendStdin sends stdin to the command until either ends.
