@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution"
 	"reprise/internal/identity"
 )
 
@@ -83,7 +84,7 @@ func (s *Server) bySession(x *exchange, id string, allowed func(session string) 
 	begun := time.Now()
 	session, err := s.host.SessionOf(x.r.Context(), x.who.Tenant, id)
 	if errors.Is(err, reprise.ErrExpired) || err == nil && !allowed(session) {
-		err = notYours(streamKey(x.who.Tenant, executionNamespace+id))
+		err = execution.ErrNotFound
 	}
 	if errors.Is(err, reprise.ErrNotFound) {
 		identity.EvenOut(x.r.Context(), begun)

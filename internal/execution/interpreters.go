@@ -2,6 +2,7 @@ package execution
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -162,10 +163,16 @@ func interpreterOf(x *Execution, language string) Interpreter {
 	return i
 }
 
+// errNoInterpreter is reprise.ErrNotFound for an interpreter.
+var errNoInterpreter = fmt.Errorf("%w: there is no interpreter with this id", reprise.ErrNotFound)
+
 // Interpreter returns one interpreter. The errors are those of Show. For an execution that is not an interpreter the
 // error is reprise.ErrNotFound.
 func (h *Host) Interpreter(ctx context.Context, tenant reprise.Tenant, id string) (Interpreter, error) {
 	s, err := h.Stream(ctx, tenant, id)
+	if errors.Is(err, reprise.ErrNotFound) {
+		err = errNoInterpreter
+	}
 	if err != nil {
 		return Interpreter{}, err
 	}
@@ -175,7 +182,7 @@ func (h *Host) Interpreter(ctx context.Context, tenant reprise.Tenant, id string
 	}
 	language := info.Config.Labels[labelInterpreter]
 	if language == "" {
-		return Interpreter{}, reprise.ErrNotFound
+		return Interpreter{}, errNoInterpreter
 	}
 	x, err := h.show(ctx, s)
 	return interpreterOf(&x, language), err

@@ -3,12 +3,17 @@ package execution
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 
 	"reprise"
 )
 
-// Show returns the execution. The error is reprise.ErrNotFound, or reprise.ErrExpired if its stream has expired.
+// ErrNotFound is reprise.ErrNotFound for an execution.
+var ErrNotFound = fmt.Errorf("%w: there is no execution with this id", reprise.ErrNotFound)
+
+// Show returns the execution. The error is ErrNotFound, or reprise.ErrExpired if its stream has expired.
 //
 // If another replica runs the execution, Bytes, Started and Isolation are as reported by that replica, and zero if it
 // does not answer within 2 s.
@@ -23,9 +28,13 @@ func (h *Host) Show(ctx context.Context, tenant reprise.Tenant, id string) (Exec
 // Stream returns the stream of the execution. The errors are those of Show.
 func (h *Host) Stream(ctx context.Context, tenant reprise.Tenant, id string) (*reprise.Stream, error) {
 	if err := checkID("id", id); err != nil {
-		return nil, reprise.ErrNotFound // no execution has such an id
+		return nil, ErrNotFound // no execution has such an id
 	}
-	return h.log.Stream(ctx, keyOf(tenant, id))
+	s, err := h.log.Stream(ctx, keyOf(tenant, id))
+	if errors.Is(err, reprise.ErrNotFound) {
+		err = ErrNotFound
+	}
+	return s, err
 }
 
 // SessionOf returns the session of an execution, or "" if it has none. The errors are those of Show.

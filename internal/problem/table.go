@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"reprise"
@@ -125,7 +126,7 @@ func From(err error) Problem {
 		if table[i].status >= 500 {
 			return New(table[i].code, publicCause(err))
 		}
-		return New(table[i].code, err.Error())
+		return New(table[i].code, strings.TrimPrefix(err.Error(), table[i].err.Error()+": ")) // which the code says
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
