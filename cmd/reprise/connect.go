@@ -9,8 +9,8 @@ import (
 
 // connect is how the verbs of the client find the server.
 type connect struct {
-	URL       string `placeholder:"URL" help:"The server. Default: http://127.0.0.1:7070."`
-	TokenFile string `placeholder:"FILE" help:"File with the server's token. Default: REPRISE_TOKEN, or the token file of a server on this machine."`
+	URL       string `group:"Server:" placeholder:"URL" help:"The server. Default: http://127.0.0.1:7070."`
+	TokenFile string `group:"Server:" placeholder:"FILE" help:"File with the server's token. Default: REPRISE_TOKEN, or the token file of a server on this machine."`
 }
 
 // client returns a client of the server.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/alecthomas/kong"
+
 	"reprise"
 	"reprise/client"
 	"reprise/internal/problem"
@@ -57,8 +59,8 @@ func ours(err error) error {
 	return &exit{code: code, err: err}
 }
 
-// report prints the error and what to do about it, and returns the exit code.
-func report(w io.Writer, err error) int {
+// report prints the error of a command line and what to do about it, and returns the exit code. command may be nil.
+func report(w io.Writer, err error, command *kong.Context) int {
 	if err == nil {
 		return 0
 	}
@@ -78,9 +80,17 @@ func report(w io.Writer, err error) int {
 		fmt.Fprintln(w, colours.draw(dim, "  "+hint))
 	}
 	if code == exitUsage {
-		fmt.Fprintln(w, colours.draw(dim, `  "reprise --help" lists what there is.`))
+		fmt.Fprintln(w, colours.draw(dim, "  "+usageHint(command)))
 	}
 	return code
+}
+
+// usageHint says where to read how a command line is written.
+func usageHint(command *kong.Context) string {
+	if command == nil || command.Selected() == nil {
+		return `"reprise --help" lists all commands.`
+	}
+	return fmt.Sprintf(`"%s --help" shows how it is used.`, commandName(command.Selected()))
 }
 
 // hint returns advice about err, or "".

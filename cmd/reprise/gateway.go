@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -14,49 +13,23 @@ import (
 
 // gatewayCmd puts our MCP transport in front of other MCP servers.
 type gatewayCmd struct {
-	storeKeys         `embed:""`
-	connectionFlags   `embed:""`
-	tlsFlags          `embed:""`
-	proxyFlags        `embed:""`
-	issuerFlags       `embed:""`
-	gatewayQuotaFlags `embed:""`
-
 	Upstream []string `arg:"" optional:"" placeholder:"URL | -- CMD ARG..." help:"The MCP server: a URL of Streamable HTTP, or a command that speaks over stdin and stdout."`
 
-	Config string `placeholder:"FILE" help:"YAML file with several upstreams, each at its own path, instead of one upstream on the command line."`
-	Path   string `default:"/mcp" placeholder:"PATH" help:"Path of the upstream on the command line. Default: ${default}"`
+	Config string   `placeholder:"FILE" help:"YAML file with several upstreams, each at its own path, instead of one upstream on the command line."`
+	Listen string   `default:"127.0.0.1:7071" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
+	Data   string   `default:"${gatewayState}" placeholder:"DIR" help:"Data directory: store, token and keys. Default: reprise/gateway in $$XDG_STATE_HOME or ~/.local/state."`
+	Store  storeURL `default:"sqlite:" placeholder:"URL" help:"Where sessions and streams are kept, as with serve; @FILE reads the URL from a file. Default: ${default}"`
 
-	Shared         bool              `help:"Use one connection to the upstream for all sessions, instead of one per session."`
-	KeepsState     bool              `help:"Refuse a session whose upstream has ended, instead of starting another upstream for it."`
-	Dir            string            `placeholder:"DIR" help:"Directory of the command. Default: the current one."`
-	Env            map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Variable for the command. May be repeated. In the value, {{name}}, {{tenant}}, {{claims.CLAIM}} and {{secrets.NAME}} are replaced by values of the caller."`
-	PassEnv        []string          `placeholder:"NAME" sep:"none" help:"Variable of the gateway's environment that the command gets. May be repeated."`
-	Header         map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Header of each request to the URL. May be repeated. The value may refer to the caller, as with --env."`
-	CallTimeout    time.Duration     `placeholder:"DURATION" help:"How long the upstream may be silent about a request. Default: no limit."`
-	StartTimeout   time.Duration     `placeholder:"DURATION" help:"How long a new connection may take to be initialized. Default: 30s."`
-	TaskAfter      time.Duration     `placeholder:"DURATION" help:"How long a tool may take before its call becomes a task, for clients of version 2026-07-28 with tasks. Default: 5s."`
-	MaxConnections int               `placeholder:"N" help:"Maximum number of connections to the upstream. Default: 100."`
-	MaxCalls       int               `placeholder:"N" help:"Maximum number of unanswered requests of one connection. Default: 1000."`
-
-	Listen      string        `default:"127.0.0.1:7071" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
-	Data        string        `default:"${gatewayState}" placeholder:"DIR" help:"Data directory: store, token and keys. Default: reprise/gateway in $$XDG_STATE_HOME or ~/.local/state."`
-	Store       storeURL      `default:"sqlite:" placeholder:"URL" help:"Where sessions and streams are kept, as with serve; @FILE reads the URL from a file. Default: ${default}"`
-	Secrets     string        `placeholder:"DIR" help:"Directory of the token and of the keys. The replicas of a store need the same. Default: the data directory."`
-	Replica     string        `placeholder:"NAME" help:"Prefix of this server's name among the replicas of its store. Default: the name of the machine."`
-	Auth        string        `enum:"token,none" default:"token" placeholder:"KIND" help:"Who may use the gateway: token (anyone with the token, or an API key with a scope), or none (everybody; only on loopback). Default: ${default}."`
-	Audit       bool          `help:"Record who calls what in the stream audit of the tenant reprise.audit; \"reprise audit\" reads it."`
-	AllowOrigin []string      `placeholder:"ORIGIN" help:"Origin whose pages may use the gateway, for example https://example.org. May be repeated."`
-	AllowHost   []string      `placeholder:"NAME" help:"Host name by which the gateway may be called; others are then refused. May be repeated."`
-	Drain       time.Duration `default:"10s" help:"How long running calls may continue after the first INT or TERM. Default: ${default}."`
-
-	SessionIdle time.Duration `placeholder:"DURATION" help:"How long an unused session is kept. Default: 1h."`
-	Quick       time.Duration `placeholder:"DURATION" help:"An answer within this time is sent as JSON and not kept; a later one becomes a stream. With a negative time each answer is a stream. Default: 50ms."`
-	MaxBody     byteCount     `placeholder:"SIZE" help:"Largest message of a client. Default: 4MiB."`
-	RetainAge   time.Duration `placeholder:"DURATION" help:"How long the answer to a call is kept. Default: 1h."`
-
-	MaxTotalBytes byteCount  `placeholder:"SIZE" help:"Maximum number of bytes that all streams keep. Default: 16GiB."`
-	LogFormat     string     `enum:"text,json" default:"text" placeholder:"FORMAT" help:"Form of the log on stderr: text or json. Default: ${default}."`
-	LogLevel      slog.Level `default:"info" placeholder:"LEVEL" help:"debug, info (one line per request), warn or error. Default: ${default}."`
+	upstreamFlags     `embed:"" group:"Upstream:"`
+	keptFlags         `embed:"" group:"Sessions and answers:"`
+	replicaFlags      `embed:"" group:"Replicas:"`
+	callerFlags       `embed:"" group:"Access:"`
+	gatewayQuotaFlags `embed:"" group:"Access:"`
+	tlsFlags          `embed:"" group:"Connections:"`
+	proxyFlags        `embed:"" group:"Connections:"`
+	connectionFlags   `embed:"" group:"Connections:"`
+	Drain             time.Duration `group:"Connections:" default:"10s" help:"How long running calls may continue after the first INT or TERM. Default: ${default}."`
+	logFlags          `embed:"" group:"Logs:"`
 }
 
 // Help is shown below the usage.
@@ -134,9 +107,11 @@ func (c *gatewayCmd) routes() ([]gateway.Route, error) {
 // base is the part of serve that is the gateway's too.
 func (c *gatewayCmd) base() *serveCmd {
 	return &serveCmd{
-		storeKeys: c.storeKeys, Listen: c.Listen, Data: c.Data, Store: c.Store, Secrets: c.Secrets, Replica: c.Replica,
-		Auth: c.Auth, Audit: c.Audit, quotaFlags: quotaFlags(c.gatewayQuotaFlags),
-		MaxTotalBytes: c.MaxTotalBytes,
+		Listen: c.Listen, Data: c.Data, Store: c.Store,
+		storageFlags: storageFlags{storeKeys: c.storeKeys, MaxTotalBytes: c.MaxTotalBytes},
+		replicaFlags: c.replicaFlags,
+		accessFlags:  accessFlags{Auth: c.Auth, Audit: c.Audit},
+		quotaFlags:   quotaFlags(c.gatewayQuotaFlags),
 	}
 }
 

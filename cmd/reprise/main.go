@@ -9,6 +9,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,47 +27,55 @@ import (
 type cli struct {
 	ShowVersion versionFlag `name:"version" env:"-" help:"Print the version."`
 
-	Serve       serveCmd       `cmd:"" help:"Run the server."`
-	Run         runCmd         `cmd:"" help:"Run a command on the server as if it ran here."`
-	Follow      followCmd      `cmd:"" help:"Show the output of an execution or the events of a stream, from the start or from a saved position."`
-	Watch       watchCmd       `cmd:"" help:"Run a local command for each event of a stream."`
-	Attach      attachCmd      `cmd:"" help:"Attach this terminal to the terminal of a running command."`
-	Logs        logsCmd        `cmd:"" help:"Print the output of an execution so far."`
-	Wait        waitCmd        `cmd:"" help:"Wait until executions have ended, and exit with their exit code."`
-	List        listCmd        `cmd:"" aliases:"ps" help:"List executions, streams or sessions, the newest first."`
-	Show        showCmd        `cmd:"" help:"Show the state of an execution, a stream or a session."`
-	Input       inputCmd       `cmd:"" help:"Send our stdin to the stdin of an execution."`
-	Signal      signalCmd      `cmd:"" help:"Send a signal to the command of an execution."`
-	Cancel      cancelCmd      `cmd:"" help:"End an execution with all its processes: TERM, a grace period, KILL."`
-	Remove      removeCmd      `cmd:"" aliases:"rm" help:"Remove executions, streams or sessions; running ones are cancelled."`
-	Artifacts   artifactsCmd   `cmd:"" help:"List or fetch the files that are kept with an execution."`
-	Interpreter interpreterCmd `cmd:"" help:"Start, show and end interpreters, which keep variables and definitions between runs."`
-	Publish     publishCmd     `cmd:"" help:"Publish the lines of our stdin as events of a stream, which is created if it does not exist."`
-	End         endCmd         `cmd:"" help:"End a stream."`
-	Cp          cpCmd          `cmd:"" help:"Copy a file to the server or from it, through lost connections."`
-	Files       filesCmd       `cmd:"" help:"Work on files of the server."`
-	Store       storeCmd       `cmd:"" help:"Inspect or maintain a store, without a server or while one uses it."`
-	Backup      backupCmd      `cmd:"" help:"Back up a store into a file, also while a server uses it."`
-	Restore     restoreCmd     `cmd:"" help:"Restore a store from a backup."`
-	MCP         mcpCmd         `cmd:"" name:"mcp" help:"Run commands for a client of the Model Context Protocol, over stdin and stdout."`
-	Gateway     gatewayCmd     `cmd:"" help:"Add resumption, durability and both protocol eras to another MCP server."`
-	Proxy       proxyCmd       `cmd:"" help:"Simulate a bad network in front of a server, to test a client."`
-	CheckClient checkClientCmd `cmd:"" help:"Test a client in any language against its contract, over connections that break."`
-	CheckMCP    checkMCPCmd    `cmd:"" name:"check-mcp" help:"Test what clients of an MCP server can rely on when connections break."`
-	Secrets     secretsCmd     `cmd:"" help:"Make the token and the keys that replicas share, and manage the secrets of commands."`
-	Config      configCmd      `cmd:"" help:"Print the settings that serve would use, and the source of each."`
-	Key         keyCmd         `cmd:"" help:"Make, list, rotate and revoke API keys."`
-	Webhook     webhookCmd     `cmd:"" help:"Make, list, rotate, test and remove webhooks."`
-	Quota       quotaCmd       `cmd:"" help:"Show the usage and the limit of each quota."`
-	Schedule    scheduleCmd    `cmd:"" help:"Run commands on the server at set times."`
-	Audit       auditCmd       `cmd:"" help:"Read or check the audit log."`
-	Doctor      doctorCmd      `cmd:"" help:"Check the requirements of the server, and print how to fix each problem."`
-	Demo        demoCmd        `cmd:"" help:"Demonstrate a job followed over a connection that is cut every second."`
-	Completion  completionCmd  `cmd:"" help:"Print the completion script for bash, zsh or fish."`
-	Man         manCmd         `cmd:"" help:"Print or write manual pages."`
-	Help        helpCmd        `cmd:"" help:"Show the usage of a verb."`
-	Version     versionCmd     `cmd:"" help:"Print the version."`
-	Complete    completeCmd    `cmd:"" name:"__complete" hidden:"" help:"List the completions of a command line."`
+	Serve  serveCmd  `group:"Server:" cmd:"" help:"Run the server."`
+	Demo   demoCmd   `group:"Server:" cmd:"" help:"Demonstrate a job followed over a connection that is cut every second."`
+	Doctor doctorCmd `group:"Server:" cmd:"" help:"Check the requirements of the server, and print how to fix each problem."`
+	Config configCmd `group:"Server:" cmd:"" help:"Print the settings that serve would use, and the source of each."`
+
+	Run         runCmd         `group:"Executions and streams:" cmd:"" help:"Run a command on the server as if it ran here."`
+	Follow      followCmd      `group:"Executions and streams:" cmd:"" help:"Show the output of an execution or the events of a stream, from the start or from a saved position."`
+	Attach      attachCmd      `group:"Executions and streams:" cmd:"" help:"Attach this terminal to the terminal of a running command."`
+	Logs        logsCmd        `group:"Executions and streams:" cmd:"" help:"Print the output of an execution so far."`
+	Wait        waitCmd        `group:"Executions and streams:" cmd:"" help:"Wait until executions have ended, and exit with their exit code."`
+	List        listCmd        `group:"Executions and streams:" cmd:"" aliases:"ps" help:"List executions, streams or sessions, the newest first."`
+	Show        showCmd        `group:"Executions and streams:" cmd:"" help:"Show the state of an execution, a stream or a session."`
+	Input       inputCmd       `group:"Executions and streams:" cmd:"" help:"Send our stdin to the stdin of an execution."`
+	Signal      signalCmd      `group:"Executions and streams:" cmd:"" help:"Send a signal to the command of an execution."`
+	Cancel      cancelCmd      `group:"Executions and streams:" cmd:"" help:"End an execution with all its processes: TERM, a grace period, KILL."`
+	Remove      removeCmd      `group:"Executions and streams:" cmd:"" aliases:"rm" help:"Remove executions, streams or sessions; running ones are cancelled."`
+	Artifacts   artifactsCmd   `group:"Executions and streams:" cmd:"" help:"List or fetch the files that are kept with an execution."`
+	Interpreter interpreterCmd `group:"Executions and streams:" cmd:"" help:"Start, show and end interpreters, which keep variables and definitions between runs."`
+	Publish     publishCmd     `group:"Executions and streams:" cmd:"" help:"Publish the lines of our stdin as events of a stream, which is created if it does not exist."`
+	End         endCmd         `group:"Executions and streams:" cmd:"" help:"End a stream."`
+
+	Cp    cpCmd    `group:"Files:" cmd:"" help:"Copy a file to the server or from it, through lost connections."`
+	Files filesCmd `group:"Files:" cmd:"" help:"Work on files of the server."`
+
+	Watch    watchCmd    `group:"Automation:" cmd:"" help:"Run a local command for each event of a stream."`
+	Webhook  webhookCmd  `group:"Automation:" cmd:"" help:"Make, list, rotate, test and remove webhooks."`
+	Schedule scheduleCmd `group:"Automation:" cmd:"" help:"Run commands on the server at set times."`
+
+	MCP      mcpCmd      `group:"Model Context Protocol:" cmd:"" name:"mcp" help:"Run commands for a client of the Model Context Protocol, over stdin and stdout."`
+	Gateway  gatewayCmd  `group:"Model Context Protocol:" cmd:"" help:"Add resumption, durability and both protocol eras to another MCP server."`
+	CheckMCP checkMCPCmd `group:"Model Context Protocol:" cmd:"" name:"check-mcp" help:"Test what clients of an MCP server can rely on when connections break."`
+
+	Store   storeCmd   `group:"Operation:" cmd:"" help:"Inspect or maintain a store, without a server or while one uses it."`
+	Backup  backupCmd  `group:"Operation:" cmd:"" help:"Back up a store into a file, also while a server uses it."`
+	Restore restoreCmd `group:"Operation:" cmd:"" help:"Restore a store from a backup."`
+	Secrets secretsCmd `group:"Operation:" cmd:"" help:"Make the token and the keys that replicas share, and manage the secrets of commands."`
+	Key     keyCmd     `group:"Operation:" cmd:"" help:"Make, list, rotate and revoke API keys."`
+	Quota   quotaCmd   `group:"Operation:" cmd:"" help:"Show the usage and the limit of each quota."`
+	Audit   auditCmd   `group:"Operation:" cmd:"" help:"Read or check the audit log."`
+
+	CheckClient checkClientCmd `group:"Tests of clients:" cmd:"" help:"Test a client in any language against its contract, over connections that break."`
+	Proxy       proxyCmd       `group:"Tests of clients:" cmd:"" help:"Simulate a bad network in front of a server, to test a client."`
+
+	Completion completionCmd `group:"This program:" cmd:"" help:"Print the completion script for bash, zsh or fish."`
+	Man        manCmd        `group:"This program:" cmd:"" help:"Print or write manual pages."`
+	Help       helpCmd       `group:"This program:" cmd:"" help:"Show the usage of a verb."`
+	Version    versionCmd    `group:"This program:" cmd:"" help:"Print the version."`
+
+	Complete completeCmd `cmd:"" name:"__complete" hidden:"" help:"List the completions of a command line."`
 }
 
 const description = `Run commands and publish events over connections that break: miss nothing, see nothing twice, run nothing again.
@@ -87,13 +96,16 @@ func Main(args []string) int {
 	file := &configFile{}
 	command, err := parser(grammar(args), asks(), file).Parse(args)
 	if err = cmp.Or(file.err, err); err != nil {
-		return report(os.Stderr, &exit{code: exitUsage, err: err})
+		if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
+			command = wrong.Context
+		}
+		return report(os.Stderr, &exit{code: exitUsage, err: err}, command)
 	}
 	verb, _, _ := strings.Cut(command.Command(), " ")
 	if err := unavailable(runtime.GOOS, verb, flagText(command, "url")); err != nil {
-		return report(os.Stderr, err)
+		return report(os.Stderr, err, command)
 	}
-	return report(os.Stderr, nameFlag(command, command.Run()))
+	return report(os.Stderr, nameFlag(command, command.Run()), command)
 }
 
 // parser reads command lines of a grammar.
@@ -101,7 +113,7 @@ func parser(grammar any, asked *stops, file *configFile) *kong.Kong {
 	return kong.Must(grammar,
 		kong.Name("reprise"), kong.Description(description), kong.DefaultEnvars("REPRISE"),
 		kong.BindTo(context.Background(), (*context.Context)(nil)), kong.Bind(asked),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
 		kong.Vars{"state": defaultDataDir(), "gatewayState": defaultGatewayDir()}, kong.Resolvers(file),
 	)
 }

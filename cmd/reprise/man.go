@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -50,11 +51,14 @@ func (c *manCmd) Run() error {
 }
 
 // manName is what a page is called: "reprise-store-copy".
-func manName(node *kong.Node) string {
+func manName(node *kong.Node) string { return strings.ReplaceAll(commandName(node), " ", "-") }
+
+// commandName is how a verb is called: "reprise store copy".
+func commandName(node *kong.Node) string {
 	if node.Parent == nil {
 		return "reprise"
 	}
-	return manName(node.Parent) + "-" + node.Name
+	return commandName(node.Parent) + " " + node.Name
 }
 
 // manPage is the page of a verb, or of the program, in the macros of man(7).
@@ -68,7 +72,7 @@ func manPage(node *kong.Node) []byte {
 		fmt.Fprintln(&b, roff(strings.TrimSuffix(node.Help, ".")))
 	}
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n%s\n.SH DESCRIPTION\n",
-		roff(strings.ReplaceAll(name, "-", " ")), synopsis(node))
+		roff(commandName(node)), synopsis(node))
 	text := node.Help
 	if node.Detail != "" {
 		text += "\n\n" + node.Detail
@@ -125,24 +129,44 @@ func manArguments(b *bytes.Buffer, node *kong.Node) {
 	}
 }
 
+// manFlags writes the flags of a verb, those without a heading first.
 func manFlags(b *bytes.Buffer, node *kong.Node) {
 	fmt.Fprintln(b, ".SH OPTIONS")
-	for _, group := range node.AllFlags(true) {
-		for _, flag := range group {
-			fmt.Fprint(b, ".TP\n")
-			if flag.Short != 0 {
-				fmt.Fprintf(b, "\\fB\\-%c\\fR, ", flag.Short)
-			}
-			fmt.Fprintf(b, "\\fB\\-\\-%s\\fR", roff(flag.Name))
-			if !flag.IsBool() {
-				fmt.Fprintf(b, "=\\fI%s\\fR", roff(flag.FormatPlaceHolder()))
-			}
-			fmt.Fprintln(b)
-			fmt.Fprintln(b, roff(flag.Help))
-			for _, env := range flag.Envs {
-				fmt.Fprintf(b, "Environment: \\fB%s\\fR.\n", roff(env))
-			}
+	var headings []string
+	flags := map[string][]*kong.Flag{}
+	for _, flag := range slices.Concat(node.AllFlags(true)...) {
+		heading := ""
+		if flag.Group != nil {
+			heading = flag.Group.Title
 		}
+		if len(flags[heading]) == 0 && heading != "" {
+			headings = append(headings, heading)
+		}
+		flags[heading] = append(flags[heading], flag)
+	}
+	for _, heading := range append([]string{""}, headings...) {
+		if heading != "" {
+			fmt.Fprintf(b, ".SS %s\n", roff(strings.TrimSuffix(heading, ":")))
+		}
+		for _, flag := range flags[heading] {
+			manFlag(b, flag)
+		}
+	}
+}
+
+func manFlag(b *bytes.Buffer, flag *kong.Flag) {
+	fmt.Fprint(b, ".TP\n")
+	if flag.Short != 0 {
+		fmt.Fprintf(b, "\\fB\\-%c\\fR, ", flag.Short)
+	}
+	fmt.Fprintf(b, "\\fB\\-\\-%s\\fR", roff(flag.Name))
+	if !flag.IsBool() {
+		fmt.Fprintf(b, "=\\fI%s\\fR", roff(flag.FormatPlaceHolder()))
+	}
+	fmt.Fprintln(b)
+	fmt.Fprintln(b, roff(flag.Help))
+	for _, env := range flag.Envs {
+		fmt.Fprintf(b, "Environment: \\fB%s\\fR.\n", roff(env))
 	}
 }
 

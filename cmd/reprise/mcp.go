@@ -205,8 +205,13 @@ func (unclosed) Close() error { return nil }
 // open opens a server without a listener but for others of the same user, and the tools on top of it. It takes dir.
 func (c *mcpCmd) open(ctx context.Context, dir *dataDir, logger *slog.Logger) (s *server, err error) {
 	serve := &serveCmd{
-		storeKeys: c.storeKeys, isolationFlags: c.isolationFlags, Data: c.Data, Store: c.Store, Secrets: c.Secrets,
-		MaxRunning: c.MaxRunning, MaxTimeout: c.MaxTimeout, PassEnv: c.PassEnv, RetainAge: c.RetainAge,
+		Data: c.Data, Store: c.Store,
+		storageFlags: storageFlags{storeKeys: c.storeKeys, RetainAge: c.RetainAge},
+		replicaFlags: replicaFlags{Secrets: c.Secrets},
+		commandFlags: commandFlags{
+			isolationFlags: c.isolationFlags,
+			MaxRunning:     c.MaxRunning, MaxTimeout: c.MaxTimeout, PassEnv: c.PassEnv,
+		},
 	}
 	s = &server{dir: dir, logger: logger, mcp: &mcpEndpoint{}}
 	defer func() {

@@ -21,7 +21,7 @@ func TestControlCharactersOfServerAreReplaced(t *testing.T) {
 			rows.row(wide)
 			_ = rows.flush()
 		},
-		"error": func(b *bytes.Buffer) { report(b, errors.New(wide)) },
+		"error": func(b *bytes.Buffer) { report(b, errors.New(wide), nil) },
 		"gap":   func(b *bytes.Buffer) { _ = printGap(b, &client.Gap{Code: wide, Missed: 1}) },
 	} {
 		var b bytes.Buffer

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"log/slog"
+	"time"
+)
+
+// storageFlags say what is kept, how long, and with which keys.
+type storageFlags struct {
+	storeKeys      `embed:""`
+	Archive        string        `placeholder:"URL" help:"Where streams are archived before they are swept: file:DIR or s3://BUCKET/PREFIX, from which they can still be read, or kafka://HOST:PORT/TOPIC. Default: nowhere."`
+	RetainEvents   int64         `placeholder:"N" help:"Maximum number of events that a stream keeps. Default: 10000."`
+	RetainBytes    byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that a stream keeps. Default: 64MiB."`
+	RetainAge      time.Duration `placeholder:"DURATION" help:"How long a stream is kept after its end. Default: 1h."`
+	MaxIdle        time.Duration `placeholder:"DURATION" help:"How long a stream may be open without new events before it is ended, unless it says itself. Executions are not affected. Default: for ever."`
+	SweepEvery     time.Duration `placeholder:"DURATION" help:"Time between sweeps for expired streams. Default: 5m."`
+	MaxTotalBytes  byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that all streams keep. Default: 16GiB."`
+	MaxTenantBytes byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that the streams of one tenant keep. Default: no limit per tenant."`
+}
+
+// replicaFlags say what the servers of one store share.
+type replicaFlags struct {
+	Secrets string `placeholder:"DIR" help:"Directory of the token and of the keys that sign cursors. The replicas of a store need the same. Default: the data directory."`
+	Replica string `placeholder:"NAME" help:"Prefix of this server's name among the replicas of its store. Default: the name of the machine."`
+}
+
+// accessFlags say who may use the server, and how much.
+type accessFlags struct {
+	Auth        string   `enum:"token,none" default:"token" placeholder:"KIND" help:"Who may use the server: token (anyone with the token), or none (everybody; only on loopback). Default: ${default}."`
+	AllowOrigin []string `placeholder:"ORIGIN" help:"Origin whose pages may use the server, for example https://example.org. May be repeated."`
+	AllowHost   []string `placeholder:"NAME" help:"Host name by which the server may be called, in addition to loopback and its address. May be repeated."`
+	issuerFlags `embed:""`
+	Audit       bool `help:"Record who does what in the stream audit of the tenant reprise.audit; \"reprise audit\" reads it."`
+}
+
+// readerFlags say how readers are served.
+type readerFlags struct {
+	MaxReaders int           `placeholder:"N" help:"Maximum number of readers of one stream. Default: 10000."`
+	Heartbeat  time.Duration `default:"15s" placeholder:"DURATION" help:"Silence after which a reader is sent a heartbeat, so that proxies do not cut the connection. Default: ${default}."`
+	Compress   bool          `default:"true" negatable:"" help:"Compress events (gzip, zstd) for clients that ask for it. Default: on."`
+	Park       bool          `help:"Park readers that wait, so that they need less memory (Linux, HTTP/1.1 without TLS; experimental)."`
+}
+
+// commandFlags say how commands run, and how many.
+type commandFlags struct {
+	isolationFlags       `embed:""`
+	PassEnv              []string `placeholder:"NAME" help:"Variable of the server's environment that every command gets. May be repeated."`
+	filesFlags           `embed:""`
+	MaxRunning           int           `placeholder:"N" help:"Maximum number of running executions; others wait. Default: 64."`
+	MaxRunningPerSession int           `placeholder:"N" help:"Maximum number of running executions of one session. Default: no limit per session."`
+	MaxQueued            int           `placeholder:"N" help:"Maximum number of waiting executions. Default: 1000."`
+	MaxTimeout           time.Duration `placeholder:"DURATION" help:"Timeout of executions that ask for none or a longer one. Default: none."`
+	MaxInterpreters      int           `placeholder:"N" help:"Maximum number of running interpreters; they count as executions too. Default: 32."`
+	InterpreterIdle      time.Duration `placeholder:"DURATION" help:"End interpreters after this time without code. Default: 1h."`
+	SpoolBytes           byteCount     `placeholder:"SIZE" help:"Output of one command that is kept while no server runs; when it is full, the command waits. Default: 256MiB."`
+	StopExecutions       bool          `help:"End running commands at INT or TERM. Without it they go on, and the next server takes them over."`
+}
+
+// logFlags say what is logged on stderr.
+type logFlags struct {
+	LogFormat string     `enum:"text,json" default:"text" placeholder:"FORMAT" help:"Form of the log on stderr: text or json. Default: ${default}."`
+	LogLevel  slog.Level `default:"info" placeholder:"LEVEL" help:"debug, info (one line per request), warn or error. Default: ${default}."`
+}
