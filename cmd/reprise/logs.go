@@ -12,21 +12,24 @@ type logsCmd struct {
 	connect  `embed:""`
 	bridging `embed:""`
 
+	Stream bool `short:"s" env:"-" help:"NAME is a stream, not the id of an execution. This is assumed if there is no such execution."`
 	Follow bool `short:"f" help:"Wait for more output, and exit as the command does: the same as \"reprise follow\"."`
 	JSON   bool `name:"json" help:"Print each event as a line of JSON, with its cursor."`
 
-	ID string `arg:"" help:"Id of the execution."`
+	Name string `arg:"" help:"Id of an execution, or name of a stream."`
 }
 
 // Help is shown below the usage.
 func (*logsCmd) Help() string {
-	return `Prints what the command has written so far to stdout and stderr. The exit code is 0 if the output could be read, whatever the exit code of the command is.`
+	return `Prints what the command has written so far to stdout and stderr, or the events of the stream. The exit code is 0 if the output could be read, whatever the exit code of the command is.`
 }
 
 // Run prints.
 func (c *logsCmd) Run(ctx context.Context, asked *stops) error {
 	if c.Follow {
-		follow := followCmd{connect: c.connect, bridging: c.bridging, JSON: c.JSON, Name: c.ID}
+		follow := followCmd{
+			connect: c.connect, bridging: c.bridging, Stream: c.Stream, JSON: c.JSON, Name: c.Name,
+		}
 		return follow.Run(ctx, asked)
 	}
 	ctx, release := asked.context(ctx)
@@ -35,19 +38,31 @@ func (c *logsCmd) Run(ctx context.Context, asked *stops) error {
 	if err != nil {
 		return err
 	}
-	var out printer = &channels{stdout: stdout, stderr: os.Stderr}
-	if c.JSON {
-		out = &objects{stdout: stdout}
+	c.Stream = c.Stream || isStreamName(c.Name)
+	if !c.Stream {
+		shown, end := c.track(ctx, server, c.Name, c.printer(&channels{stdout: stdout, stderr: os.Stderr}))
+		defer end()
+		if err := c.print(ctx, server.Page, shown); !isStreamAlone(ctx, server, c.Name, err) {
+			return err
+		}
 	}
-	out, end := c.track(ctx, server, c.ID, out)
-	defer end()
-	return c.print(ctx, server, out)
+	return c.print(ctx, server.PageStream, c.printer(&lines{stdout: stdout, stderr: os.Stderr}))
+}
+
+// printer returns what prints events: text, or JSON if that is asked for.
+func (c *logsCmd) printer(text printer) printer {
+	if c.JSON {
+		return &objects{stdout: stdout}
+	}
+	return text
 }
 
 // print prints page after page.
-func (c *logsCmd) print(ctx context.Context, server *client.Client, out printer) error {
+func (c *logsCmd) print(ctx context.Context,
+	page func(ctx context.Context, name string, opts *client.PageOptions) (client.Page, error), out printer,
+) error {
 	for opts := (client.PageOptions{After: "earliest", Limit: 1000}); ; {
-		page, err := server.Page(ctx, c.ID, &opts)
+		page, err := page(ctx, c.Name, &opts)
 		if err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ type cli struct {
 	Run         runCmd         `group:"Executions and streams:" cmd:"" help:"Run a command on the server as if it ran here."`
 	Follow      followCmd      `group:"Executions and streams:" cmd:"" help:"Show the output of an execution or the events of a stream, from the start or from a saved position."`
 	Attach      attachCmd      `group:"Executions and streams:" cmd:"" help:"Attach this terminal to the terminal of a running command."`
-	Logs        logsCmd        `group:"Executions and streams:" cmd:"" help:"Print the output of an execution so far."`
+	Logs        logsCmd        `group:"Executions and streams:" cmd:"" help:"Print the output of an execution so far, or the events of a stream."`
 	Wait        waitCmd        `group:"Executions and streams:" cmd:"" help:"Wait until executions have ended, and exit with their exit code."`
 	List        listCmd        `group:"Executions and streams:" cmd:"" aliases:"ps" help:"List executions, streams or sessions, the newest first."`
 	Show        showCmd        `group:"Executions and streams:" cmd:"" help:"Show the state of an execution, a stream or a session."`

@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+
+	"reprise/client"
 )
 
 // removeCmd forgets things.
@@ -35,11 +38,20 @@ func (c *removeCmd) Run(ctx context.Context, asked *stops) error {
 	}
 	var errs []error
 	for _, name := range c.Names {
-		if !c.Session && isStreamName(name) {
+		switch {
+		case !c.Session && isStreamName(name):
 			errs = append(errs, server.RemoveStream(ctx, name))
-			continue
+		case !c.Stream && !c.Session && !c.MCP && c.isStream(ctx, server, name):
+			errs = append(errs, fmt.Errorf("%s is a stream, not an execution; --stream removes it", name))
+		default:
+			errs = append(errs, remove(ctx, name))
 		}
-		errs = append(errs, remove(ctx, name))
 	}
 	return errors.Join(errs...)
+}
+
+// isStream reports whether a stream but no execution has a name. What is removed is never guessed.
+func (c *removeCmd) isStream(ctx context.Context, server *client.Client, name string) bool {
+	_, err := server.Show(ctx, name)
+	return isStreamAlone(ctx, server, name, err)
 }
