@@ -9,6 +9,7 @@ import (
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/metrics"
+	"reprise/internal/quota"
 )
 
 const (
@@ -121,6 +122,9 @@ func (m *Metrics) watchExecutions(host *execution.Host) {
 				},
 				func(tenant string, c execution.Counts) { states(emit, c, tenant) })
 		})
+	m.registry.Func(metrics.KindGauge, "reprise_principal_queued_executions",
+		"Executions that wait, for the hundred principals with the most.",
+		[]string{"tenant", "principal"}, func(emit func(float64, ...string)) { mostQueued(host.QueuedByPrincipal(), emit) })
 	m.registry.Func(metrics.KindGauge, "reprise_supervisors",
 		"Supervisor processes that this server has started, by whether they have a command.",
 		[]string{"state"}, func(emit func(float64, ...string)) {
@@ -128,4 +132,15 @@ func (m *Metrics) watchExecutions(host *execution.Host) {
 			emit(float64(busy), "busy")
 			emit(float64(idle), "idle")
 		})
+}
+
+// mostQueued emits how many executions wait, for the maxTenantLabels principals with the most.
+func mostQueued(queued map[quota.Account]int, emit func(float64, ...string)) {
+	accounts := slices.SortedFunc(maps.Keys(queued), func(a, b quota.Account) int {
+		return cmp.Or(cmp.Compare(queued[b], queued[a]),
+			cmp.Compare(a.Tenant, b.Tenant), cmp.Compare(a.Principal, b.Principal))
+	})
+	for _, a := range accounts[:min(len(accounts), maxTenantLabels)] {
+		emit(float64(queued[a]), string(a.Tenant), a.Principal)
+	}
 }

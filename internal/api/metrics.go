@@ -28,6 +28,7 @@ type Metrics struct {
 
 	commits, commitFailures     *metrics.Counter
 	overtaken                   *metrics.Counter
+	repeatedAppends             *metrics.Counter
 	committedEvents             *metrics.Counter
 	committedBytes              *metrics.Counter
 	commitSeconds               *metrics.Histogram
@@ -98,6 +99,8 @@ func (m *Metrics) registerCommits(r *metrics.Registry) {
 	m.commitFailures = r.Counter("reprise_commit_failures_total", "Batches that the store did not take.")
 	m.overtaken = r.Counter("reprise_commit_overtaken_total",
 		"Batches that were made anew because another replica was ahead.")
+	m.repeatedAppends = r.Counter("reprise_repeated_appends_total",
+		"Appends over HTTP that a producer had sent before; their events were stored already.")
 	m.committedEvents = r.Counter("reprise_committed_events_total", "Events in commits.")
 	m.committedBytes = r.Counter("reprise_committed_bytes_total", "Bytes in commits, as they are handed to the store.")
 	m.commitSeconds = r.Histogram("reprise_commit_seconds", "How long the store took for a commit.", fastSeconds)
@@ -261,5 +264,12 @@ func (m *Metrics) ExecutionHooks() *execution.Hooks {
 		Finished:  m.spans.finished,
 		Fenced:    func(reprise.Tenant) { m.fenced.Inc() },
 		TakenOver: func(reprise.Tenant) { m.takenOver.Inc() },
+	}
+}
+
+// appended counts an append over HTTP that a producer sent again.
+func (m *Metrics) appended(a reprise.Appended) {
+	if a.Duplicate {
+		m.repeatedAppends.Inc()
 	}
 }

@@ -104,6 +104,8 @@ func TestExecutionsAreCountedByTenant(t *testing.T) {
 		`reprise_tenant_executions{tenant="default",status="running"}`: "1",
 		`reprise_tenant_executions{tenant="default",status="queued"}`:  "2",
 		`reprise_executions{status="queued"}`:                          "2",
+
+		`reprise_principal_queued_executions{tenant="default",principal="token"}`: "2",
 	})
 	for _, id := range []string{"c", "b", "a"} {
 		w.do("POST", "/v1/executions/"+id+"/cancel", "")

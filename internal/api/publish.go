@@ -58,6 +58,7 @@ func (s *Server) publish(x *exchange) error {
 }
 
 func (s *Server) answerAppended(x *exchange, stream *reprise.Stream, a reprise.Appended) error {
+	s.opts.Metrics.appended(a)
 	body := publishedBody{First: a.First, Last: a.Last, Duplicate: a.Duplicate}
 	if a.Last > 0 {
 		body.Cursor = stream.CursorIn(a.Epoch, a.Last).String()

@@ -156,6 +156,7 @@ func (p *publishing) append(events []reprise.Event) error {
 
 // note counts events that are kept.
 func (p *publishing) note(appended reprise.Appended, events int) {
+	p.s.opts.Metrics.appended(appended)
 	p.kept.Events += uint64(events)
 	p.kept.Last, p.kept.Cursor = appended.Last, ""
 	if p.kept.First == 0 && !appended.Duplicate {

@@ -74,6 +74,7 @@ func TestPublishIsIdempotentByProducer(t *testing.T) {
 	if a := publish("0", `{"data":"a"}`).is(200); a.member("duplicate") != true {
 		t.Errorf("an older duplicate: %s", a.body)
 	}
+	w.wantMetrics(map[string]string{"reprise_repeated_appends_total": "2"})
 	publish("5", `{"data":"c"}`).refused(409, "conflict")
 	publish("x", `{"data":"c"}`).refused(400, "invalid")
 	w.do("POST", "/v1/streams/s/events", `{"data":1}`, "Producer-Id: p").refused(400, "invalid")

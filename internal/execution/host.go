@@ -251,6 +251,9 @@ func (h *Host) Counts() Counts { return h.queue.counts() }
 // CountsByTenant returns the number of running and waiting executions of each tenant that has any.
 func (h *Host) CountsByTenant() map[reprise.Tenant]Counts { return h.queue.byTenant() }
 
+// QueuedByPrincipal counts the executions that wait, for each principal that has any.
+func (h *Host) QueuedByPrincipal() map[quota.Account]int { return h.queue.waitingBy() }
+
 // CountsOf returns the number of running and waiting executions of an account.
 func (h *Host) CountsOf(a quota.Account) Counts { return h.queue.countsOf(a) }
 

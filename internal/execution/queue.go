@@ -314,6 +314,19 @@ func (q *queue) byTenant() map[reprise.Tenant]Counts {
 	return tenants
 }
 
+// waitingBy counts what waits of each principal of which anything does.
+func (q *queue) waitingBy() map[quota.Account]int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	waiting := map[quota.Account]int{}
+	for account, l := range q.lines {
+		if len(l.waiting) > 0 {
+			waiting[account] = len(l.waiting)
+		}
+	}
+	return waiting
+}
+
 // countsOf counts what runs and waits of a principal, or of a tenant as a whole.
 func (q *queue) countsOf(a quota.Account) Counts {
 	q.mu.Lock()
