@@ -124,7 +124,9 @@ func (m *Metrics) watchExecutions(host *execution.Host) {
 		})
 	m.registry.Func(metrics.KindGauge, "reprise_principal_queued_executions",
 		"Executions that wait, for the hundred principals with the most.",
-		[]string{"tenant", "principal"}, func(emit func(float64, ...string)) { mostQueued(host.QueuedByPrincipal(), emit) })
+		[]string{"tenant", "principal"}, func(emit func(float64, ...string)) {
+			mostQueued(host.QueuedByPrincipal(), emit)
+		})
 	m.registry.Func(metrics.KindGauge, "reprise_supervisors",
 		"Supervisor processes that this server has started, by whether they have a command.",
 		[]string{"state"}, func(emit func(float64, ...string)) {
