@@ -73,3 +73,30 @@ func TestMillisRoundUp(t *testing.T) {
 		}
 	}
 }
+
+// TestViewsOfOneHistoryAreJoined joins two views between which the stream was appended to, got another epoch, or was
+// read from another server.
+func TestViewsOfOneHistoryAreJoined(t *testing.T) {
+	take := func(tail, from, to uint64) view {
+		v := view{server: history{id: "one", master: true}}
+		v.page.Info = reprise.StreamInfo{Epoch: "MN5PD0K557GFZHMR", Earliest: 1, Tail: tail}
+		for seq := from; seq <= to; seq++ {
+			v.page.Batches = append(v.page.Batches, reprise.Batch{First: seq, Count: 1})
+		}
+		return v
+	}
+	got, more := take(6, 1, 4), take(9, 5, 9)
+	if !got.extend(&more) || got.page.Info.Tail != 6 || len(got.page.Batches) != 6 {
+		t.Errorf("the joined view has %d batches up to %d, want 6", len(got.page.Batches), got.page.Info.Tail)
+	}
+	for _, change := range []func(*view){
+		func(v *view) { v.page.Info.Epoch = "another" },
+		func(v *view) { v.server.id = "another" },
+		func(v *view) { v.server.promoted = true },
+	} {
+		got, more := take(6, 1, 4), take(6, 5, 6)
+		if change(&more); got.extend(&more) {
+			t.Errorf("a view of %v and one of %v were joined", got.server, more.server)
+		}
+	}
+}

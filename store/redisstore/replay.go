@@ -20,13 +20,14 @@ type replays struct {
 // mostReplays bounds the number of remembered streams.
 const mostReplays = 1024
 
-// note remembers a page that was cut at maxBytes: another page will probably be requested.
+// note remembers a page that was cut at maxBytes: another page will probably be requested. A page of very few batches
+// says little about the others.
 func (r *replays) note(page *reprise.Page, maxBytes int) {
 	n, size := len(page.Batches), 0
 	for i := range page.Batches {
 		size += len(page.Batches[i].Bytes)
 	}
-	if n == 0 || size < maxBytes {
+	if n < fewBatches || size < maxBytes {
 		return
 	}
 	r.mu.Lock()
@@ -37,11 +38,16 @@ func (r *replays) note(page *reprise.Page, maxBytes int) {
 	r.bytes[page.Info.Key] = max(1, size/n)
 }
 
-// fewBatches is the number of batches to request if nothing is known about a stream. It suffices near the tail.
-const fewBatches = 4
+const (
+	// fewBatches is the number of batches to request if nothing is known about a stream. It suffices near the tail.
+	fewBatches = 4
+	// mostBatches and mostGrowth bound what is requested in vain if the next batches are much larger than those
+	// before: one request asks for at most mostBatches, and for mostGrowth times as many as the page has.
+	mostBatches, mostGrowth = 1024, 8
+)
 
 // batches returns how many batches a page will probably take.
-func (r *replays) batches(key reprise.StreamKey, maxBytes int) int64 {
+func (r *replays) batches(key reprise.StreamKey, maxBytes int) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if bytes := r.bytes[key]; bytes > 0 && maxBytes > 0 {
@@ -54,24 +60,33 @@ func (r *replays) batches(key reprise.StreamKey, maxBytes int) int64 {
 }
 
 // likely returns how many batches of the given size reach maxBytes, plus one if they are small.
-func likely(maxBytes, bytes int) int64 {
+func likely(maxBytes, bytes int) int {
 	if bytes >= maxBytes {
 		return 1
 	}
-	return int64(min(maxBytes/bytes+2, 4096))
+	return min(maxBytes/bytes+2, mostBatches)
 }
 
-// replay reads a page with plain commands in a transaction. done is false if the script must read the page.
+// replay reads a page with plain commands, in one transaction or in a few. done is false if the script must read the
+// page.
 func (s *Store) replay(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (
 	got view, done bool, err error,
 ) {
 	if s.cluster || s.opts.Wait > 0 {
 		return got, false, nil
 	}
-	count := s.replays.batches(key, maxBytes)
-	got, size, err := s.take(ctx, key, after, maxBytes, count)
-	if err == nil && size > 0 && int64(len(got.page.Batches)) == count && complete(&got.page, after, maxBytes) != nil {
-		got, _, err = s.take(ctx, key, after, maxBytes, likely(maxBytes, max(1, size/len(got.page.Batches))))
+	asked := s.replays.batches(key, maxBytes)
+	got, size, err := s.take(ctx, key, after, maxBytes, asked)
+	n := len(got.page.Batches)
+	for err == nil && n == asked && complete(&got.page, after, maxBytes) != nil {
+		var more view
+		var added int
+		count := min(likely(maxBytes-size, max(1, size/n)), mostGrowth*n)
+		more, added, err = s.take(ctx, key, got.page.Batches[n-1].Last(), maxBytes-size, count)
+		if err == nil && !got.extend(&more) {
+			return got, false, nil
+		}
+		asked, size, n = asked+count, size+added, len(got.page.Batches)
 	}
 	if errors.Is(err, ErrDamaged) {
 		return got, true, err
@@ -79,17 +94,32 @@ func (s *Store) replay(ctx context.Context, key reprise.StreamKey, after uint64,
 	return got, err == nil && complete(&got.page, after, maxBytes) == nil, nil
 }
 
+// extend appends the batches of a later view, but none that was appended after got. It returns false if the stream may
+// have lost events between the two views.
+func (got *view) extend(more *view) bool {
+	if more.page.Info.Epoch != got.page.Info.Epoch || more.server != got.server {
+		return false
+	}
+	for _, b := range more.page.Batches {
+		if b.Last() > got.page.Info.Tail {
+			break
+		}
+		got.page.Batches = append(got.page.Batches, b)
+	}
+	return true
+}
+
 // errAskScript is returned if the script must find out what is wrong.
 var errAskScript = errors.New("ask the script")
 
 // take reads up to count batches. size is the sum of their bytes.
-func (s *Store) take(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int, count int64) (
+func (s *Store) take(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes, count int) (
 	got view, size int, err error,
 ) {
 	results := s.client.DoMulti(ctx,
 		s.client.B().Multi().Build().ToRetryable(), s.client.B().Info().Section("replication").Build().ToRetryable(),
 		s.client.B().Hmget().Key(s.keys.state(key)).Field(pageFields...).Build(),
-		s.client.B().Xrange().Key(s.keys.batches(key)).Start("("+decimal(after)).End("+").Count(count).Build(),
+		s.client.B().Xrange().Key(s.keys.batches(key)).Start("("+decimal(after)).End("+").Count(int64(count)).Build(),
 		s.client.B().Exec().Build().ToRetryable())
 	answer, err := results[len(results)-1].ToArray()
 	if err != nil || len(answer) != 3 {
