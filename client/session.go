@@ -57,7 +57,8 @@ func (c *Client) RemoveSession(ctx context.Context, id string) error {
 // MCPSession is a session of a client of the Model Context Protocol.
 type MCPSession struct {
 	ID string `json:"id"`
-	// Endpoint is "mcp", or "windows" for a "reprise mcp" on the data directory of the server.
+	// Endpoint is "mcp", or "windows" for a "reprise mcp" on the data directory of the server. At a gateway it is the
+	// name of the upstream.
 	Endpoint string `json:"endpoint"`
 	// Client is the client's description of itself, Version the protocol version.
 	Client struct {

@@ -10,8 +10,10 @@ import (
 
 // Task is a call of an MCP tool that its client polls for the result.
 type Task struct {
-	ID   string `json:"id"`
-	Tool string `json:"tool"`
+	ID string `json:"id"`
+	// Endpoint is the endpoint whose tool was called, as in MCPSession.
+	Endpoint string `json:"endpoint"`
+	Tool     string `json:"tool"`
 	// Status is "working", "input_required", "completed", "failed" or "cancelled".
 	Status string `json:"status"`
 	// Message is what the tool says about its state.

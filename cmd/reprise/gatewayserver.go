@@ -134,7 +134,7 @@ func (c *gatewayCmd) openEngine(
 	apiMetrics.WatchLog(s.log)
 	management, err := api.NewManagement(s.log, gate, &api.Options{
 		Hosts: c.AllowHost, Origins: c.AllowOrigin, Keys: s.keys, Audit: s.audit, Metrics: apiMetrics, Logger: s.logger,
-		Quotas: s.quotas.Book,
+		Quotas: s.quotas.Book, MCPSessions: s.sessions(), MCPTasks: s.tasks(),
 	})
 	if err != nil {
 		return err
@@ -185,7 +185,26 @@ func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gat
 			return err
 		}
 	}
+	watchSessions(counted, registry, s.sessions())
 	return nil
+}
+
+// sessions are the endpoints whose sessions are shown.
+func (s *gatewayServer) sessions() []api.MCPEndpoint {
+	shown := make([]api.MCPEndpoint, len(s.endpoints))
+	for i, e := range s.endpoints {
+		shown[i] = api.MCPEndpoint{Name: e.route.Name, Handler: e.handler}
+	}
+	return shown
+}
+
+// tasks are the endpoints whose tasks are shown.
+func (s *gatewayServer) tasks() []api.MCPTasks {
+	shown := make([]api.MCPTasks, len(s.endpoints))
+	for i, e := range s.endpoints {
+		shown[i] = api.MCPTasks{Name: e.route.Name, Tasks: e.tasks}
+	}
+	return shown
 }
 
 func (s *gatewayServer) newHandler(gate *identity.Gate, registry *metrics.Registry,

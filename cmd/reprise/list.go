@@ -46,13 +46,15 @@ func (c *listCmd) Run(ctx context.Context, asked *stops) error {
 		return show(c, c.sessions(ctx, server), sessionRow, sessionJSON, "SESSION", "EXECUTIONS",
 			"RUNNING", "QUEUED", "UPDATED")
 	case c.MCP:
-		heading := []string{"MCP SESSION", "CLIENT", "VERSION", "STREAMS", "BYTES", "LAST ACTIVITY", "CREATED"}
+		heading := []string{
+			"MCP SESSION", "ENDPOINT", "CLIENT", "VERSION", "STREAMS", "BYTES", "LAST ACTIVITY", "CREATED",
+		}
 		return show(c, c.mcpSessions(ctx, server), mcpSessionRow, mcpSessionJSON, heading...)
 	case c.Calls != "":
 		heading := []string{"CALL", "METHOD", "NAME", "STATUS", "TOOK", "EVENTS", "BYTES", "CREATED"}
 		return show(c, c.mcpCalls(ctx, server), mcpCallRow, mcpCallJSON, heading...)
 	case c.Tasks:
-		heading := []string{"TASK", "TOOL", "STATUS", "EXECUTION", "PRINCIPAL", "UPDATED", "CREATED"}
+		heading := []string{"TASK", "ENDPOINT", "TOOL", "STATUS", "EXECUTION", "PRINCIPAL", "UPDATED", "CREATED"}
 		return show(c, c.tasks(ctx, server), taskRow, taskJSON, heading...)
 	case c.Replicas:
 		heading := []string{"REPLICA", "URL", "VERSION", "RUNNING", "QUEUED", "STREAMS", "HEARTBEAT", "STARTED"}
@@ -158,8 +160,8 @@ func (c *listCmd) mcpSessions(ctx context.Context, server *client.Client) iter.S
 
 func mcpSessionRow(s client.MCPSession) []string {
 	return []string{
-		s.ID, clip(strings.TrimSpace(s.Client.Name+" "+s.Client.Version), 40), s.Version, strconv.Itoa(s.Streams),
-		byteCount(s.Bytes).String(), moment(s.LastActivity), moment(s.Created),
+		s.ID, s.Endpoint, clip(strings.TrimSpace(s.Client.Name+" "+s.Client.Version), 40), s.Version,
+		strconv.Itoa(s.Streams), byteCount(s.Bytes).String(), moment(s.LastActivity), moment(s.Created),
 	}
 }
 

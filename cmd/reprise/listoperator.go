@@ -40,14 +40,15 @@ func (c *listCmd) tasks(ctx context.Context, server *client.Client) iter.Seq2[cl
 
 func taskRow(t client.Task) []string {
 	return []string{
-		t.ID, clip(t.Tool, 40), t.Status, cmp.Or(t.Execution, "-"), cmp.Or(t.Principal, "-"), moment(t.Updated),
-		moment(t.Created),
+		t.ID, t.Endpoint, clip(t.Tool, 40), t.Status, cmp.Or(t.Execution, "-"), cmp.Or(t.Principal, "-"),
+		moment(t.Updated), moment(t.Created),
 	}
 }
 
 func taskRows(t *client.Task) [][2]string {
 	rows := [][2]string{
 		{"task", t.ID},
+		{"endpoint", t.Endpoint},
 		{"tool", t.Tool},
 		{"status", t.Status},
 		{"message", t.Message},

@@ -47,17 +47,25 @@ func (s *server) openMCP(c *serveCmd, gate *identity.Gate, registry *metrics.Reg
 		return err
 	}
 	s.openWindows(c.Heartbeat)
-	watched := map[string]*mcphttp.Handler{}
-	for _, e := range s.mcp.endpoints() {
-		watched[e.Name] = e.Handler
-	}
-	counted.Watch(registry, watched)
+	watchSessions(counted, registry, s.mcp.endpoints())
 	return nil
 }
 
+// watchSessions exports how many sessions endpoints have in use.
+func watchSessions(counted *mcpmetrics.Metrics, registry *metrics.Registry, endpoints []api.MCPEndpoint) {
+	watched := map[string]*mcphttp.Handler{}
+	for _, e := range endpoints {
+		watched[e.Name] = e.Handler
+	}
+	counted.Watch(registry, watched)
+}
+
+// mcpName is the name of the endpoint at /mcp.
+const mcpName = "mcp"
+
 // endpoints are those whose sessions are shown.
 func (m *mcpEndpoint) endpoints() []api.MCPEndpoint {
-	endpoints := []api.MCPEndpoint{{Name: "mcp", Handler: m.handler}}
+	endpoints := []api.MCPEndpoint{{Name: mcpName, Handler: m.handler}}
 	if m.windows != nil {
 		endpoints = append(endpoints, api.MCPEndpoint{Name: windowsName, Handler: m.windows.handler})
 	}
@@ -65,8 +73,8 @@ func (m *mcpEndpoint) endpoints() []api.MCPEndpoint {
 }
 
 // tasks are those that are shown.
-func (m *mcpEndpoint) tasks() *api.MCPTasks {
-	return &api.MCPTasks{Tasks: m.tools.Tasks(), Execution: mcpserver.ExecutionOf}
+func (m *mcpEndpoint) tasks() []api.MCPTasks {
+	return []api.MCPTasks{{Name: mcpName, Tasks: m.tools.Tasks(), Execution: mcpserver.ExecutionOf}}
 }
 
 // openWindows lets other processes use the tools through the data directory. A file system without sockets is no

@@ -84,8 +84,8 @@ type Options struct {
 	Console http.Handler
 	// MCPSessions are the endpoints whose sessions are shown at /v1/mcp/sessions. Default: none.
 	MCPSessions []MCPEndpoint
-	// MCPTasks are the tasks that /v1/tasks shows and cancels. Default: none, and these paths do not exist.
-	MCPTasks *MCPTasks
+	// MCPTasks are the endpoints whose tasks /v1/tasks shows and cancels. Default: none, and these paths do not exist.
+	MCPTasks []MCPTasks
 	// Replicas are the servers that /v1/replicas lists. Default: none, and the path does not exist.
 	Replicas *roster.Roster
 	// Metrics counts. Make it before the Log, which needs its hooks. Default: one
@@ -149,7 +149,8 @@ func New(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts *Opti
 }
 
 // NewManagement returns a Server for a program without streams and executions, such as a gateway. It serves only
-// /v1/quota, /v1/keys with Options.Keys, and /v1/audit with Options.Audit, which is in log. The error is that of New.
+// /v1/quota, /v1/mcp/sessions, /v1/tasks with Options.MCPTasks, /v1/keys with Options.Keys, and /v1/audit with
+// Options.Audit, which is in log. The error is that of New.
 func NewManagement(log *reprise.Log, gate *identity.Gate, opts *Options) (*Server, error) {
 	s, err := newServer(log, nil, gate, opts)
 	if err != nil {

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
 	"reprise"
@@ -13,6 +11,20 @@ import (
 	"reprise/internal/identity"
 	"reprise/mcp/mcphttp"
 )
+
+// mcpSessionsPath is where the sessions of MCP clients are listed.
+const mcpSessionsPath = "/v1/mcp/sessions"
+
+func mcpSessionRoutes() []route {
+	const one = mcpSessionsPath + "/{id}"
+	page := []string{"limit", "cursor"}
+	return []route{
+		{"GET", mcpSessionsPath, identity.ScopeRead, page, (*Server).listMCPSessions},
+		{"GET", one, identity.ScopeRead, nil, (*Server).showMCPSession},
+		{"DELETE", one, identity.ScopeControl, nil, (*Server).endMCPSession},
+		{"GET", one + "/calls", identity.ScopeRead, page, (*Server).listMCPCalls},
+	}
+}
 
 // mcpSessionBody is how a session of MCP is shown.
 type mcpSessionBody struct {
@@ -66,12 +78,13 @@ func showMCPCall(c *mcphttp.CallInfo) mcpCallBody {
 
 // MCPEndpoint is an endpoint whose sessions can be seen.
 type MCPEndpoint struct {
+	// Name is the name that users know the endpoint by.
 	Name    string
 	Handler *mcphttp.Handler
 }
 
 func (e *MCPEndpoint) show(s *mcphttp.SessionInfo) mcpSessionBody {
-	self := "/v1/mcp/sessions/" + url.PathEscape(s.ID)
+	self := mcpSessionsPath + "/" + url.PathEscape(s.ID)
 	return mcpSessionBody{
 		ID: s.ID, Endpoint: e.Name, Client: mcpClientBody{s.Client, s.ClientVersion}, Version: s.Version,
 		Principal: s.Principal, Created: timeOf(s.Created), LastActivity: timeOf(s.Used),
@@ -82,41 +95,26 @@ func (e *MCPEndpoint) show(s *mcphttp.SessionInfo) mcpSessionBody {
 
 func timeOf(t time.Time) execution.Time { return execution.Time{Time: t.UTC()} }
 
-// listMCPSessions lists the sessions of one endpoint after those of another. A cursor consists of the number of an
-// endpoint and a position there.
+// endpointsFor returns the endpoints whose sessions a scope permits. Sessions of MCP do not belong to a session of
+// executions, so a scope with a prefix permits none.
+func (s *Server) endpointsFor(x *exchange, scope identity.Scope) []MCPEndpoint {
+	if !x.who.MayAll(scope) {
+		return nil
+	}
+	return s.opts.MCPSessions
+}
+
 func (s *Server) listMCPSessions(x *exchange) error {
-	limit, cursor, err := x.query.page()
-	if err != nil {
-		return err
-	}
-	at, after := 0, ""
-	if cursor != "" {
-		number, rest, _ := strings.Cut(cursor, ".")
-		if at, err = strconv.Atoi(number); err != nil || at < 0 || at >= len(s.opts.MCPSessions) {
-			return badRequest("cursor", "it is that of no page")
-		}
-		after = rest
-	}
-	shown, next := []mcpSessionBody{}, ""
-	if !x.who.MayAll(identity.ScopeRead) {
-		at = len(s.opts.MCPSessions) // they do not belong to a session of executions
-	}
-	for ; at < len(s.opts.MCPSessions) && len(shown) < limit; at, after = at+1, "" {
-		e := &s.opts.MCPSessions[at]
-		page, err := e.Handler.Sessions(x.r.Context(), x.who.Tenant, limit-len(shown), after)
-		if err != nil {
-			return err
-		}
+	list := func(e *MCPEndpoint, limit int, after string) (shown []mcpSessionBody, next string, err error) {
+		page, err := e.Handler.Sessions(x.r.Context(), x.who.Tenant, limit, after)
 		for i := range page.Sessions {
 			shown = append(shown, e.show(&page.Sessions[i]))
 		}
-		if page.Next != "" {
-			next = strconv.Itoa(at) + "." + page.Next
-			break
-		}
-		if at+1 < len(s.opts.MCPSessions) && len(shown) == limit {
-			next = strconv.Itoa(at+1) + "."
-		}
+		return shown, page.Next, err
+	}
+	shown, next, err := listEach(x, s.endpointsFor(x, identity.ScopeRead), list)
+	if err != nil {
+		return err
 	}
 	return s.answer(x, http.StatusOK, struct {
 		Sessions   []mcpSessionBody `json:"sessions"`
@@ -125,20 +123,13 @@ func (s *Server) listMCPSessions(x *exchange) error {
 }
 
 func (s *Server) showMCPSession(x *exchange) error {
-	if !x.who.MayAll(identity.ScopeRead) {
-		return reprise.ErrNotFound
-	}
-	for i := range s.opts.MCPSessions {
-		e := &s.opts.MCPSessions[i]
+	return findIn(s.endpointsFor(x, identity.ScopeRead), func(e *MCPEndpoint) error {
 		info, err := e.Handler.SessionInfo(x.r.Context(), x.who.Tenant, x.r.PathValue("id"))
-		if err == nil {
-			return s.answer(x, http.StatusOK, e.show(&info))
-		}
-		if !errors.Is(err, reprise.ErrNotFound) {
+		if err != nil {
 			return err
 		}
-	}
-	return reprise.ErrNotFound
+		return s.answer(x, http.StatusOK, e.show(&info))
+	})
 }
 
 // listMCPCalls lists the kept calls of a session.
@@ -147,15 +138,8 @@ func (s *Server) listMCPCalls(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	if !x.who.MayAll(identity.ScopeRead) {
-		return reprise.ErrNotFound
-	}
-	for i := range s.opts.MCPSessions {
-		page, err := s.opts.MCPSessions[i].Handler.Calls(
-			x.r.Context(), x.who.Tenant, x.r.PathValue("id"), limit, cursor)
-		if errors.Is(err, reprise.ErrNotFound) {
-			continue
-		}
+	return findIn(s.endpointsFor(x, identity.ScopeRead), func(e *MCPEndpoint) error {
+		page, err := e.Handler.Calls(x.r.Context(), x.who.Tenant, x.r.PathValue("id"), limit, cursor)
 		if err != nil {
 			return err
 		}
@@ -167,22 +151,16 @@ func (s *Server) listMCPCalls(x *exchange) error {
 			Calls      []mcpCallBody `json:"calls"`
 			NextCursor string        `json:"next_cursor"`
 		}{shown, page.Next})
-	}
-	return reprise.ErrNotFound
+	})
 }
 
+// endMCPSession ends a session. One that has ended, does not exist or may not be ended is answered alike.
 func (s *Server) endMCPSession(x *exchange) error {
-	if !x.who.MayAll(identity.ScopeControl) {
-		return x.done() // as for one that does not exist
+	err := findIn(s.endpointsFor(x, identity.ScopeControl), func(e *MCPEndpoint) error {
+		return e.Handler.EndSession(x.r.Context(), x.who.Tenant, x.r.PathValue("id"))
+	})
+	if err != nil && !errors.Is(err, reprise.ErrNotFound) {
+		return err
 	}
-	for i := range s.opts.MCPSessions {
-		err := s.opts.MCPSessions[i].Handler.EndSession(x.r.Context(), x.who.Tenant, x.r.PathValue("id"))
-		if err == nil {
-			return x.done()
-		}
-		if !errors.Is(err, reprise.ErrNotFound) {
-			return err
-		}
-	}
-	return x.done() // it has ended, as requested
+	return x.done()
 }

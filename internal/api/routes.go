@@ -40,7 +40,7 @@ var eventQuery = []string{"after", "cursor", "types", "gap", "cursors", "limit",
 
 func routes() []route {
 	return slices.Concat(coreRoutes(), interpreterRoutes(), fileRoutes(), webhookRoutes(), scheduleRoutes(),
-		replicaRoutes(), taskRoutes())
+		replicaRoutes(), mcpSessionRoutes(), taskRoutes())
 }
 
 // coreRoutes returns the routes that every server has, except those of the store.
@@ -86,11 +86,6 @@ func coreRoutes() []route {
 		{"GET", "/v1/sessions", identity.ScopeRead, []string{"limit", "cursor"}, (*Server).listSessions},
 		{"GET", "/v1/sessions/{id}", identity.ScopeRead, nil, (*Server).showSession},
 		{"DELETE", "/v1/sessions/{id}", identity.ScopeControl, nil, (*Server).removeSession},
-
-		{"GET", "/v1/mcp/sessions", identity.ScopeRead, []string{"limit", "cursor"}, (*Server).listMCPSessions},
-		{"GET", "/v1/mcp/sessions/{id}", identity.ScopeRead, nil, (*Server).showMCPSession},
-		{"DELETE", "/v1/mcp/sessions/{id}", identity.ScopeControl, nil, (*Server).endMCPSession},
-		{"GET", "/v1/mcp/sessions/{id}/calls", identity.ScopeRead, []string{"limit", "cursor"}, (*Server).listMCPCalls},
 
 		{"POST", "/v1/login", public, nil, (*Server).login},
 		{"DELETE", "/v1/login", public, nil, (*Server).logout},
@@ -185,17 +180,22 @@ const (
 	auditPath = "/v1/audit"
 )
 
+// isManagement reports whether a path exists without streams and executions; see NewManagement.
+func isManagement(path string) bool {
+	return slices.ContainsFunc([]string{quotaPath, keysPath, auditPath, mcpSessionsPath, tasksPath},
+		func(prefix string) bool { return path == prefix || strings.HasPrefix(path, prefix+"/") })
+}
+
 // lacks reports whether the server lacks the option for a path.
 func (s *Server) lacks(path string) bool {
-	managed := path == quotaPath || strings.HasPrefix(path, keysPath) || strings.HasPrefix(path, auditPath)
-	return s.host == nil && !managed ||
+	return s.host == nil && !isManagement(path) ||
 		s.opts.Token == "" && path == serverproof.Path ||
 		s.opts.Store == nil && strings.HasPrefix(path, storePath) ||
 		s.opts.Files == nil && strings.HasPrefix(path, filesPath) ||
 		s.opts.Webhooks == nil && strings.HasPrefix(path, webhooksPath) ||
 		s.opts.Schedules == nil && strings.HasPrefix(path, schedulesPath) ||
 		s.opts.Replicas == nil && strings.HasPrefix(path, replicasPath) ||
-		s.opts.MCPTasks == nil && strings.HasPrefix(path, tasksPath) ||
+		len(s.opts.MCPTasks) == 0 && strings.HasPrefix(path, tasksPath) ||
 		s.opts.Keys == nil && strings.HasPrefix(path, keysPath) ||
 		s.opts.Audit == nil && strings.HasPrefix(path, auditPath)
 }
@@ -261,7 +261,8 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 func (s *Server) noSuchPath(w http.ResponseWriter, r *http.Request) {
 	detail := "there is no such path; /openapi.yaml lists those there are"
 	if s.host == nil {
-		detail = "there is no such path; below /v1 there are /v1/keys and, with --audit, /v1/audit alone"
+		detail = "there is no such path; below /v1 there are /v1/mcp/sessions, /v1/tasks, /v1/quota, /v1/keys and, " +
+			"with --audit, /v1/audit alone"
 	} else if s.lacks(r.URL.Path) {
 		detail = cmp.Or(offDetail(r.URL.Path), detail)
 	}

@@ -26,6 +26,8 @@ func taskRoutes() []route {
 
 // MCPTasks are the tasks of an MCP endpoint.
 type MCPTasks struct {
+	// Name is that of the endpoint.
+	Name  string
 	Tasks *mcptask.Tasks
 	// Execution returns the id of the execution that a note names, or "". Default: no task has an execution.
 	Execution func(note json.RawMessage) string
@@ -33,7 +35,9 @@ type MCPTasks struct {
 
 // taskBody is how a task is shown.
 type taskBody struct {
-	ID              string          `json:"id"`
+	ID string `json:"id"`
+	// Endpoint is the endpoint whose tool was called; see Options.MCPTasks.
+	Endpoint        string          `json:"endpoint"`
 	Tool            string          `json:"tool"`
 	Status          mcptask.Status  `json:"status"`
 	Message         string          `json:"message"`
@@ -52,9 +56,9 @@ type taskLinks struct {
 	Execution string `json:"execution,omitempty"`
 }
 
-func (s *Server) showTaskInfo(t *mcptask.TaskInfo) taskBody {
+func (e *MCPTasks) show(t *mcptask.TaskInfo) taskBody {
 	b := taskBody{
-		ID: t.ID, Tool: t.Tool, Status: t.Status, Message: t.Message, Principal: t.Principal,
+		ID: t.ID, Endpoint: e.Name, Tool: t.Tool, Status: t.Status, Message: t.Message, Principal: t.Principal,
 		Created: timeOf(t.Created), Updated: timeOf(t.Updated), Expires: timeOrNull(t.Expires),
 		CancelRequested: t.CancelRequested, Links: taskLinks{Self: tasksPath + "/" + url.PathEscape(t.ID)},
 	}
@@ -62,8 +66,8 @@ func (s *Server) showTaskInfo(t *mcptask.TaskInfo) taskBody {
 		ttl := max(t.Expires.Sub(t.Created).Milliseconds(), 1)
 		b.TTL = &ttl
 	}
-	if s.opts.MCPTasks.Execution != nil {
-		if id := s.opts.MCPTasks.Execution(t.Note); id != "" {
+	if e.Execution != nil {
+		if id := e.Execution(t.Note); id != "" {
 			b.Execution, b.Links.Execution = &id, "/v1/executions/"+url.PathEscape(id)
 		}
 	}
@@ -77,53 +81,57 @@ func (x *exchange) mayTask(principal string) bool {
 }
 
 func (s *Server) listTasks(x *exchange) error {
-	limit, cursor, err := x.query.page()
+	list := func(e *MCPTasks, limit int, after string) (shown []taskBody, next string, err error) {
+		page, err := e.Tasks.List(x.r.Context(), x.who.Tenant,
+			mcptask.TaskQuery{Limit: limit, After: after, Allowed: x.mayTask})
+		for i := range page.Tasks {
+			shown = append(shown, e.show(&page.Tasks[i]))
+		}
+		return shown, page.Next, err
+	}
+	shown, next, err := listEach(x, s.opts.MCPTasks, list)
 	if err != nil {
 		return err
-	}
-	page, err := s.opts.MCPTasks.Tasks.List(x.r.Context(), x.who.Tenant,
-		mcptask.TaskQuery{Limit: limit, After: cursor, Allowed: x.mayTask})
-	if err != nil {
-		return err
-	}
-	shown := make([]taskBody, len(page.Tasks))
-	for i := range page.Tasks {
-		shown[i] = s.showTaskInfo(&page.Tasks[i])
 	}
 	return s.answer(x, http.StatusOK, struct {
 		Tasks      []taskBody `json:"tasks"`
 		NextCursor string     `json:"next_cursor"`
-	}{shown, page.Next})
+	}{shown, next})
 }
 
-// task finds the task of the path. To those who may not see it, it does not exist, and neither does one that has
-// expired, whose principal is not known any more. All missing tasks are refused after the same time.
-func (s *Server) task(x *exchange) (mcptask.TaskInfo, error) {
+// withTask calls do with the task of the path. To those who may not see it, it does not exist, and neither does one
+// that has expired, whose principal is not known any more. All missing tasks are refused after the same time.
+func (s *Server) withTask(x *exchange, do func(*MCPTasks, *mcptask.TaskInfo) error) error {
 	begun := time.Now()
-	task, err := s.opts.MCPTasks.Tasks.Show(x.r.Context(), x.who.Tenant, x.r.PathValue("id"))
+	var task mcptask.TaskInfo
+	var at *MCPTasks
+	err := findIn(s.opts.MCPTasks, func(e *MCPTasks) (err error) {
+		at = e
+		task, err = e.Tasks.Show(x.r.Context(), x.who.Tenant, x.r.PathValue("id"))
+		return err
+	})
 	absent := errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired)
 	if absent || err == nil && !x.mayTask(task.Principal) {
 		identity.EvenOut(x.r.Context(), begun)
-		return mcptask.TaskInfo{}, reprise.ErrNotFound // without the name of a stream
+		return reprise.ErrNotFound // without the name of a stream
 	}
-	return task, err
+	if err != nil {
+		return err
+	}
+	return do(at, &task)
 }
 
 func (s *Server) showTask(x *exchange) error {
-	task, err := s.task(x)
-	if err != nil {
-		return err
-	}
-	return s.answer(x, http.StatusOK, s.showTaskInfo(&task))
+	return s.withTask(x, func(e *MCPTasks, task *mcptask.TaskInfo) error {
+		return s.answer(x, http.StatusOK, e.show(task))
+	})
 }
 
 func (s *Server) cancelTask(x *exchange) error {
-	task, err := s.task(x)
-	if err != nil {
-		return err
-	}
-	if err := s.opts.MCPTasks.Tasks.Cancel(x.r.Context(), x.who.Tenant, task.ID); err != nil {
-		return err
-	}
-	return x.done()
+	return s.withTask(x, func(e *MCPTasks, task *mcptask.TaskInfo) error {
+		if err := e.Tasks.Cancel(x.r.Context(), x.who.Tenant, task.ID); err != nil {
+			return err
+		}
+		return x.done()
+	})
 }

@@ -52,11 +52,12 @@ func (w *fixture) openTasks(opts *api.Options) (closeAll func()) {
 		}})
 	w.ok(err)
 	w.mcp, w.tasks = handler, tasks
-	opts.MCPTasks = &api.MCPTasks{Tasks: tasks, Execution: func(note json.RawMessage) string {
+	executionOf := func(note json.RawMessage) string {
 		var in input
 		_ = json.Unmarshal(note, &in)
 		return in.Execution
-	}}
+	}
+	opts.MCPTasks = []api.MCPTasks{{Name: "tasks", Tasks: tasks, Execution: executionOf}}
 	opts.Replicas = roster.New(roster.Options{Name: "alone", About: func() roster.About {
 		return roster.About{
 			URL: "http://127.0.0.1:1", Version: "test", Started: started,
@@ -131,8 +132,8 @@ func TestTasks(t *testing.T) {
 		}
 		a = w.do("GET", "/v1/tasks/"+first, "").is(200)
 		for _, part := range []string{
-			`"tool":"wait"`, `"status":"working"`, `"message":"waits in x1"`, `"execution":"x1"`, `"expires":null`,
-			`"ttl_ms":null`, `"execution":"/v1/executions/x1"`, `"principal":"test.` + annID + `"`,
+			`"endpoint":"tasks"`, `"tool":"wait"`, `"status":"working"`, `"message":"waits in x1"`, `"execution":"x1"`,
+			`"expires":null`, `"ttl_ms":null`, `"execution":"/v1/executions/x1"`, `"principal":"test.` + annID + `"`,
 		} {
 			if !strings.Contains(a.body, part) {
 				t.Errorf("no %s in %s", part, a.body)

@@ -56,4 +56,14 @@ var identityMutants = []mutant{
 		new: "	for _, p := range v.cache.tokens {\n		return p, nil\n	}\n	return v.next.Named(ctx, tenant, name)\n",
 		pkg: "./internal/oidc", run: "TestPrincipalsOfIssuersAreNotKnownByName",
 	},
+	{
+		name: "a prefix permits MCP sessions", rule: "R10.2",
+		file: "internal/api/mcpsessions.go", old: "	if !x.who.MayAll(scope) {", new: "	if false {",
+		pkg: "./cmd/reprise", run: "TestGatewayShowsSessionsAndTasks",
+	},
+	{
+		name: "a task is shown to others of its tenant", rule: "R10.2",
+		file: "internal/api/tasks.go", old: "err == nil && !x.mayTask(task.Principal)", new: "false",
+		pkg: "./cmd/reprise", run: "TestGatewayShowsSessionsAndTasks",
+	},
 }

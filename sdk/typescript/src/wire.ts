@@ -293,6 +293,8 @@ export interface SessionList {
 /** A task of a client of the Model Context Protocol: a call of a tool whose result the client polls. */
 export interface Task {
   id: string
+  /** The endpoint whose tool was called: `mcp`, or at a gateway the name of the upstream. */
+  endpoint: string
   tool: string
   status: 'working' | 'input_required' | 'completed' | 'failed' | 'cancelled'
   /** What the tool says about its state. */

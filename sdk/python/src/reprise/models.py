@@ -204,6 +204,8 @@ class Task(Model):
     """A task of a client of the Model Context Protocol: a call of a tool whose result the client polls."""
 
     id: str = ""
+    #: The endpoint whose tool was called: "mcp", or at a gateway the name of the upstream.
+    endpoint: str = ""
     tool: str = ""
     #: "working", "input_required", "completed", "failed" or "cancelled".
     status: str = ""
