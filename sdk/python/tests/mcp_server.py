@@ -15,17 +15,22 @@ kind, port, url, token, lost_after = sys.argv[1:]
 store = EventStore(AsyncReprise(url, token), prefix=f"mcp-{kind}", lost_after=float(lost_after))
 server: Any
 
-if kind == "fastmcp":
+if kind in ("fastmcp", "fastmcp3"):
     import fastmcp
     from fastmcp import Context
 
     server = fastmcp.FastMCP("test")
-    inner: Any = server.http_app
+    inner: Any = server.http_app(event_store=store)
+elif kind == "sdk1":
+    from mcp.server.fastmcp import Context, FastMCP  # type: ignore[attr-defined,no-redef]
+
+    server = FastMCP("test", event_store=store)
+    inner = server.streamable_http_app()
 else:
     from mcp.server.mcpserver import Context, MCPServer  # type: ignore[assignment]
 
     server = MCPServer("test")
-    inner = server.streamable_http_app
+    inner = server.streamable_http_app(event_store=store)
 
 
 @server.tool()  # type: ignore[untyped-decorator]
@@ -37,4 +42,4 @@ async def count(steps: int, delay_ms: int, size: int, ctx: Context) -> str:
     return "x" * size
 
 
-uvicorn.run(store.app(inner(event_store=store)), host="127.0.0.1", port=int(port), log_level="warning")
+uvicorn.run(store.app(inner), host="127.0.0.1", port=int(port), log_level="warning")

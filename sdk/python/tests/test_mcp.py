@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -20,12 +21,17 @@ from reprise._sse import Decoder
 PROGRAM = pathlib.Path(__file__).with_name("mcp_server.py")
 
 
+def interpreter(kind: str) -> str:
+    """The Python of a server. The SDK 1.x, which FastMCP 3 uses, has an environment of its own; see scripts/sdk-python."""
+    return os.environ["REPRISE_MCP1_PYTHON"] if kind in ("sdk1", "fastmcp3") else sys.executable
+
+
 class Upstream:
     """A process of an MCP server."""
 
     def __init__(self, kind: str, server: Server, port: int, lost_after: float) -> None:
         self.url = f"http://127.0.0.1:{port}/mcp"
-        command = [sys.executable, str(PROGRAM), kind, str(port), server.url, server.token, str(lost_after)]
+        command = [interpreter(kind), str(PROGRAM), kind, str(port), server.url, server.token, str(lost_after)]
         self.process = subprocess.Popen(command)
         until(self._answers, 120, "the MCP server does not start")
 
@@ -98,7 +104,7 @@ def connect() -> Iterator[Connect]:
         yield one
 
 
-@pytest.fixture(scope="module", params=["sdk", "fastmcp"])
+@pytest.fixture(scope="module", params=["sdk", "sdk1", "fastmcp", "fastmcp3"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -244,3 +250,13 @@ def test_a_call_that_was_ended_as_idle_is_answered(start: Start, server: Server,
     with client.resume(start().url) as answer:
         seen += client.messages(answer)
     assert seen[-1]["error"]["data"] == {"code": "server_lost"}
+
+
+@pytest.mark.parametrize("kind", ["sdk", "sdk1"])
+def test_a_store_of_one_session(kind: str, server: Server) -> None:
+    command = [interpreter(kind), str(PROGRAM.with_name("mcp_session.py")), server.url, server.token]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    kept, messages = zip(*(line.split(" ", 1) for line in shown.rstrip("\n").split("\n")), strict=True)
+    assert kept == ("True", "True")
+    assert [json.loads(message).get("id") for message in messages] == [None, 1]
+    assert json.loads(messages[1])["result"]["content"][0]["text"] == "\u2028"
