@@ -60,10 +60,10 @@ func knock(t *testing.T, address string) *knockers {
 }
 
 // takeOver starts a server that takes over from the one that runs, which must end well.
-func (o *outliving) takeOver() {
+func (o *outliving) takeOver(flags ...string) {
 	o.t.Helper()
 	before := o.daemon
-	o.flags = []string{"--take-over"}
+	o.flags = append([]string{"--take-over"}, flags...)
 	o.start()
 	o.t.Cleanup(func() { _ = before.kill() })
 	if !eventually(func() bool {

@@ -144,6 +144,7 @@ func New(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts *Opti
 	}
 	s.opts.Metrics.WatchLog(log)
 	s.opts.Metrics.watchExecutions(host)
+	s.opts.Metrics.watchParking(s.opts.Parking)
 	s.opts.Metrics.watchQuotas(s.opts.Quotas, host, log)
 	return s, nil
 }

@@ -157,16 +157,15 @@ func (s *Server) send(x *exchange, rd *reading) error {
 	case ndjsonType:
 		opts.Form = lines{}
 	}
-	if coding == contentcoding.Identity {
-		if rec := recordOf(x.w); rec.seat != nil {
-			x.r = x.r.WithContext(sseloop.WithParking(x.r.Context(), rec.seat))
-		}
-		s.tellExpiry(x, x.w, rd)
-		ssehttp.Serve(x.w, x.r, rd.stream, rd.Request, &opts)
-		return nil
+	if rec := recordOf(x.w); rec.seat != nil {
+		x.r = x.r.WithContext(sseloop.WithParking(x.r.Context(), rec.seat))
 	}
-	w := contentcoding.NewWriter(x.w, coding)
-	x.atEnd(w.Close)
+	w := x.w
+	if coding != contentcoding.Identity {
+		compressed := contentcoding.NewWriter(w, coding)
+		x.atEnd(compressed.Close)
+		w = compressed
+	}
 	s.tellExpiry(x, w, rd)
 	ssehttp.Serve(w, x.r, rd.stream, rd.Request, &opts)
 	return nil

@@ -10,6 +10,7 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/metrics"
 	"reprise/internal/quota"
+	"reprise/internal/park"
 )
 
 const (
@@ -102,6 +103,12 @@ func (m *Metrics) watchMemory(log *reprise.Log) {
 	m.registry.Func(metrics.KindGauge, "reprise_memory_tail_bytes",
 		"Bytes that the newest events of streams take in memory.", nil,
 		func(emit func(float64, ...string)) { emit(float64(log.Memory().TailBytes)) })
+}
+
+// watchParking exports how many readers are parked. lot may be nil.
+func (m *Metrics) watchParking(lot *park.Lot) {
+	m.registry.Func(metrics.KindGauge, "reprise_readers_parked", "Readers over HTTP that are parked.", nil,
+		func(emit func(float64, ...string)) { emit(float64(lot.Parked())) })
 }
 
 // watchExecutions exports the number of executions that have not ended, and the number of supervisors.

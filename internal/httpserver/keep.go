@@ -1,6 +1,8 @@
 package httpserver
 
 import (
+	"bufio"
+	"bytes"
 	"net"
 	"net/http"
 )
@@ -9,6 +11,8 @@ import (
 type Kept struct {
 	conn *conn
 	turn *turn // nil but for a request through a trusted proxy
+	// unread are the bytes of further requests that the server had read.
+	unread []byte
 }
 
 // Keep keeps counting the connection of r, over TCP, when the caller takes it from net/http with http.Hijacker. closed
@@ -19,7 +23,7 @@ func Keep(r *http.Request, closed func()) *Kept {
 	if !ok {
 		return nil
 	}
-	if _, ok := c.net.(*net.TCPConn); !ok {
+	if tcp(c.net) == nil {
 		return nil
 	}
 	k := &Kept{conn: c}
@@ -42,6 +46,61 @@ func (k *Kept) Lose() {
 	k.conn.limit.mu.Lock()
 	defer k.conn.limit.mu.Unlock()
 	k.conn.closed = nil
+}
+
+// Take takes what http.Hijacker has returned. What the client has already sent of its next request is kept for Return.
+func (k *Kept) Take(nc net.Conn, in *bufio.Reader) *net.TCPConn {
+	unread, _ := in.Peek(in.Buffered())
+	k.unread = bytes.Clone(unread)
+	if a, ok := nc.(*again); ok {
+		k.unread = append(k.unread, a.unread...)
+	}
+	return tcp(nc)
+}
+
+// HasUnread reports whether the next request, or a part of it, had come before Take.
+func (k *Kept) HasUnread() bool { return len(k.unread) > 0 }
+
+// Return returns the connection for the server to accept it again.
+func (k *Kept) Return() net.Conn {
+	if len(k.unread) > 0 {
+		return &again{tcp(k.conn.net), k.unread}
+	}
+	return k.conn.net
+}
+
+// again is a connection that a server accepts again, after bytes that it had read before.
+type again struct {
+	*net.TCPConn
+	unread []byte
+}
+
+func (a *again) Read(p []byte) (int, error) {
+	if len(a.unread) > 0 {
+		n := copy(p, a.unread)
+		a.unread = a.unread[n:]
+		return n, nil
+	}
+	return a.TCPConn.Read(p)
+}
+
+// tcp returns the connection of nc, nil if it is another kind of connection.
+func tcp(nc net.Conn) *net.TCPConn {
+	switch nc := nc.(type) {
+	case *again:
+		return nc.TCPConn
+	case *net.TCPConn:
+		return nc
+	}
+	return nil
+}
+
+// keyOf returns the key of nc in limit.conns, which is the same when the server accepts it again.
+func keyOf(nc net.Conn) net.Conn {
+	if c := tcp(nc); c != nil {
+		return c
+	}
+	return nc
 }
 
 // Done ends the request. The connection still counts, until Close is called or the server accepts it again.
@@ -67,7 +126,7 @@ func (k *Kept) Close() error {
 func (l *limit) accepted(nc net.Conn) *conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := l.conns[nc]
+	c := l.conns[keyOf(nc)]
 	if c != nil {
 		c.closed = nil
 	}

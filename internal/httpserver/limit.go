@@ -181,7 +181,7 @@ func (l *limit) changed(nc net.Conn, state http.ConnState) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c := l.conns[nc]; c != nil && (state == http.StateClosed || c.closed == nil) {
+	if c := l.conns[keyOf(nc)]; c != nil && (state == http.StateClosed || c.closed == nil) {
 		l.drop(c)
 	}
 }

@@ -73,9 +73,12 @@ func (l *Lot) giveBack(conn *net.TCPConn, kept *httpserver.Kept) {
 		return
 	}
 	go func() {
-		err := conn.SetReadDeadline(time.Now().Add(l.opts.IdleTimeout))
-		if err == nil {
-			err = awaitInput(conn)
+		var err error
+		if !kept.HasUnread() {
+			err = conn.SetReadDeadline(time.Now().Add(l.opts.IdleTimeout))
+			if err == nil {
+				err = awaitInput(conn)
+			}
 		}
 		if err == nil {
 			err = conn.SetDeadline(time.Time{})
@@ -85,7 +88,7 @@ func (l *Lot) giveBack(conn *net.TCPConn, kept *httpserver.Kept) {
 		l.mu.Unlock()
 		if err == nil {
 			select {
-			case l.ready <- conn:
+			case l.ready <- kept.Return():
 				return
 			case <-l.over:
 			}

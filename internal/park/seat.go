@@ -32,7 +32,6 @@ type Seat struct {
 	beat    time.Duration // until the heartbeat after the first Park
 	resume  func(context.Context) (parked bool)
 	closing bool // the connection ends with the response
-	early   bool // another request has begun
 
 	finish func()      // set by Settle
 	stop   func() bool // ends the wait for the end of follow, if that is a child; else nil
@@ -152,18 +151,14 @@ func (s *Seat) take() bool {
 		kept.Lose()
 		return false
 	}
-	tcp, ok := conn.(*net.TCPConn)
-	if err != nil || !ok { // it is lost for net/http too
+	if err != nil { // it is lost for net/http too
 		_ = kept.Close()
 		s.cancel(context.Canceled)
 		return false
 	}
 	request.stop()
-	s.conn, s.kept = tcp, kept
-	// A request that came too early is not answered: its sender sees that the connection is closed.
-	s.early = buffered.Reader.Buffered() > 0
-	s.closing = closing || s.early
-	s.out = &response{conn: tcp, header: http.Header{}}
+	s.conn, s.kept, s.closing = kept.Take(conn, buffered.Reader), kept, closing
+	s.out = &response{conn: s.conn, header: http.Header{}}
 	if id := request.w.Header().Get("Execution-Id"); id != "" {
 		s.out.header.Set("Execution-Id", id)
 	}
@@ -255,26 +250,20 @@ func (s *Seat) Abort(finish func()) {
 	s.end(false)
 }
 
-// linger is how long a client that has sent the next request too early has to read the response.
-const linger = 500 * time.Millisecond
-
 // end ends the response. The connection is used again if the client expects that.
 func (s *Seat) end(whole bool) {
 	if s.stop != nil {
 		s.stop()
 	}
-	gone := s.Err() != nil
+	gone := errors.Is(context.Cause(s), context.Canceled) // the client has left, or gave way
 	s.finish()
 	whole = whole && s.out.end() == nil
 	s.lot.watch.remove(s) // before the connection goes back
 	s.cancel(nil)
 	s.kept.Done()
-	switch {
-	case whole && !gone && !s.closing:
+	if whole && !gone && !s.closing {
 		s.lot.giveBack(s.conn, s.kept)
-	case whole && s.early && s.conn.CloseWrite() == nil: // what has come and is not read would make Close lose chunks
-		time.AfterFunc(linger, func() { _ = s.kept.Close() })
-	default:
+	} else {
 		_ = s.kept.Close()
 	}
 	s.lot.remove(s)
