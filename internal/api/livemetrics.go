@@ -9,8 +9,8 @@ import (
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/metrics"
-	"reprise/internal/quota"
 	"reprise/internal/park"
+	"reprise/internal/quota"
 )
 
 const (
