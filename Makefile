@@ -74,6 +74,10 @@ clients: ## every client through the suite of reprise check-client: cut at every
 webhooks: ## webhooks of a real server to receivers that use the official libraries for JavaScript, Python and Go
 	scripts/check-webhooks
 
+.PHONY: systemd
+systemd: ## the unit files under a systemd that is booted in a container; as root, with systemd-nspawn
+	scripts/check-systemd
+
 .PHONY: otlp
 otlp: ## traces and metrics of a real server to a whole OpenTelemetry Collector, which it builds
 	scripts/check-otlp
