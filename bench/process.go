@@ -97,8 +97,11 @@ func IsServer(args []string) bool { return len(args) > 1 && args[0] == serveArg 
 // Serve is a server until stdin ends; args are those of IsServer.
 func Serve(ctx context.Context, args []string) error {
 	start := servers[args[1]]
-	if args[1] == "contender" {
+	switch args[1] {
+	case "contender":
 		start = apart
+	case mcpServer:
+		return serveMCP(ctx)
 	}
 	if start == nil {
 		return fmt.Errorf("no server %q", args[1])

@@ -14,8 +14,8 @@ import (
 	"syscall"
 )
 
-// product is "reprise serve" as users start it: the built binary, with its defaults but for the address and the
-// folder of its data.
+// product is "reprise serve" or "reprise gateway" as users start it: the built binary, with its defaults but for the
+// address and the folder of its data.
 type product struct {
 	binary string
 	cmd    *exec.Cmd
@@ -42,6 +42,11 @@ var buildBinary = sync.OnceValues(func() (string, error) {
 
 // startProduct starts a server over a store, "sqlite:" or "memory:", with further flags.
 func startProduct(ctx context.Context, store string, flags ...string) (*product, error) {
+	return startVerb(ctx, "serve", store, flags...)
+}
+
+// startVerb is startProduct for a verb that serves.
+func startVerb(ctx context.Context, verb, store string, flags ...string) (*product, error) {
 	binary, err := buildBinary()
 	if err != nil {
 		return nil, err
@@ -51,7 +56,7 @@ func startProduct(ctx context.Context, store string, flags ...string) (*product,
 		return nil, err
 	}
 	cmd := exec.CommandContext(ctx, binary, append([]string{
-		"serve", "--listen", "127.0.0.1:0", "--data", dir, "--store", store, "--log-level", "error",
+		verb, "--listen", "127.0.0.1:0", "--data", dir, "--store", store, "--log-level", "error",
 	}, flags...)...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.Stderr = os.Stderr

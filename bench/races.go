@@ -36,6 +36,7 @@ func Races() []Race {
 		shortRace(8),
 		firstByteRace(),
 		commandRace(),
+		gatewayRace(),
 		redisAppendRace(false),
 		redisAppendRace(true),
 		postgresAppendRace(),

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -73,6 +74,40 @@ func TestMCP(t *testing.T) {
 			if !strings.Contains(got, "exited with code 0") || !strings.Contains(got, "cancelled") {
 				t.Errorf("after a restart there is %q", got)
 			}
+		})
+	}
+}
+
+// TestDefaultWait: execute_code, and get_execution_output until the end, answer after 30 s of the real clock if they
+// name no wait and the command goes on, so that clients that give up after 60 s get an answer. The command goes on.
+func TestDefaultWait(t *testing.T) {
+	if !soaking() {
+		t.Skip("it waits for a minute: make soak")
+	}
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			session := mcpClient(t, t.TempDir(), version)
+			defer session.Close()
+			waited := func(tool string, arguments map[string]any) string {
+				begun := time.Now()
+				text := callText(t, session, tool, arguments)
+				if took := time.Since(begun); took < 30*time.Second || took > 50*time.Second {
+					t.Errorf("%s took %v", tool, took)
+				}
+				return text
+			}
+			text := waited("execute_code", map[string]any{"command": "echo one; sleep 45; echo two; sleep 600"})
+			_, id, _ := strings.Cut(text, "[execution ")
+			id, _, _ = strings.Cut(id, " ")
+			if !strings.HasPrefix(text, "one\n[") || !strings.Contains(text, "goes on after 30s") {
+				t.Errorf("answered %q", text)
+			}
+			text = waited("get_execution_output", map[string]any{"execution_id": id, "until": "end"})
+			if !strings.HasPrefix(text, "one\ntwo\n[") {
+				t.Errorf("answered %q", text)
+			}
+			callText(t, session, "cancel_execution", map[string]any{"execution_id": id})
 		})
 	}
 }
