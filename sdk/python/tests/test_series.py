@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from reprise import ProtocolError, Reprise
+from reprise import End, ProtocolError, Reprise
 from reprise.events import Event
 
 REST = ".0123456789ABCDEF.0123456789ABC"
@@ -103,6 +103,19 @@ def test_a_hole_or_a_repeated_event_in_a_run(seqs: list[int]) -> None:
     else:
         with pytest.raises(ProtocolError):
             list(events)
+
+
+@pytest.mark.parametrize("last", [3, 4])
+def test_an_event_of_another_form_in_a_run(last: int) -> None:
+    other = block(3, '"data":3').replace(b',"data"', b',\ndata: "data"')  # the last one of its chunk, or not
+    body = block(1, '"data":1') + block(2, '"data":2') + other + block(4, '"data":4') * (last - 3)
+    assert [event.data for event in feed(body, 1 << 20)] == list(range(1, last + 1))
+
+
+def test_the_end_in_a_run() -> None:
+    *events, end = feed(block(1, '"data":1') + block(2, '"data":2') + block(3, '"outcome":"completed"', "end"), 1 << 20)
+    assert [event.data for event in events] == [1, 2]
+    assert isinstance(end, End) and end.outcome == "completed"
 
 
 DAMAGED = {

@@ -35,6 +35,7 @@ class Decoder:
         self._length = 0  # of the parts
         self._begun = False  # the first line is behind, and with it a byte order mark
         self._after_cr = False  # a LF that comes next belongs to the CR before
+        self._held = b""  # the beginning of an event, which split has not returned
         self._reset()
 
     def _reset(self) -> None:
@@ -47,7 +48,9 @@ class Decoder:
     def split(self, chunk: bytes) -> tuple[bytes, str, bytes]:
         """Splits a chunk into the bytes that complete the current block, the text of whole blocks whose lines end with LF, and
         the rest. All of them may be passed to feed, in this order. Bytes that are not UTF-8 are U+FFFD in the text, which feed
-        reads as the same."""
+        reads as the same. The beginning of an event is no rest: it comes with the next chunk."""
+        if self._held:
+            chunk, self._held = self._held + chunk, b""
         head = 0
         if not self._fresh or self._parts:
             head = chunk.find(b"\n\n") + 2
@@ -58,7 +61,10 @@ class Decoder:
         last = chunk.rfind(b"\n\n", head) + 2
         if last == 1 or self._after_cr or b"\r" in chunk:
             return chunk, "", b""
-        return chunk[:head], _text(chunk[head:last]), chunk[last:]
+        rest = chunk[last:]
+        if rest.startswith(b"id: "):
+            self._held, rest = rest, b""
+        return chunk[:head], _text(chunk[head:last]), rest
 
     def feed(self, chunk: bytes) -> Iterator[Frame]:
         """Yields the frames that chunk completes. The iterator must be used up before the next call.

@@ -32,28 +32,28 @@ class Series:
     """The published JSON of consecutive events. Once values are asked for in order, those that follow are decoded with them,
     which takes half the time."""
 
-    __slots__ = ("_ahead", "_first", "_lines", "_next", "_values")
+    __slots__ = ("_ahead", "_first", "_next", "_texts", "_values")
 
-    def __init__(self, first: int, lines: list[str]) -> None:
+    def __init__(self, first: int, texts: list[str]) -> None:
         self._first = self._next = first  # the seq of the first event, and of the next one in order
-        self._lines = lines  # with the JSON objects
+        self._texts = texts  # of the values; "" for an event without
         self._values: list[Any] = []  # decoded ahead, the next one last
         self._ahead = 1
 
     def value(self, seq: int) -> Any:
-        """The value of an event, the next time another one. Raises an exception if it is not JSON."""
+        """The value of an event, the next time another one. Raises an exception if it is not JSON, or there is none."""
         if seq != self._next:
             if seq > self._next:
                 self._next, self._ahead = seq + 1, 1
                 self._values.clear()
-            return _decode_all(_published(self._lines[seq - self._first]))
+            return _decode_all(self._texts[seq - self._first])
         if not self._values:
             self._decode_ahead(seq - self._first)
         self._next = seq + 1
         return self._values.pop()
 
     def _decode_ahead(self, at: int) -> None:
-        texts = list(map(_published, self._lines[at : at + self._ahead]))
+        texts = self._texts[at : at + self._ahead]
         if "" in texts:
             del texts[max(1, texts.index("")) :]
         self._ahead = min(2 * self._ahead, _MAX_AHEAD)
@@ -66,12 +66,6 @@ class Series:
             values = [_decode_all(texts[0])]
         values.reverse()
         self._values = values
-
-
-def _published(line: str) -> str:
-    """The published JSON in the line of an event, and no JSON for an event without: a nested member of that name leaves a brace
-    at the end."""
-    return line.partition('"data":')[2][:-1]
 
 
 def _decode_all(text: str) -> Any:
@@ -88,7 +82,7 @@ class Event:
     `Gap`, and the first event of an execution a `Started`.
     """
 
-    __slots__ = ("_data", "_line", "_object", "_series", "cursor", "seq", "type")
+    __slots__ = ("_data", "_object", "_series", "_text", "cursor", "seq", "type")
 
     #: 1, 2, 3, ... within an epoch of the stream; 0 for a gap.
     seq: int
@@ -102,14 +96,14 @@ class Event:
         seq: int,
         cursor: str,
         object: dict[str, Any] | None,
-        line: str = "",
+        text: str = "",
         series: Series | None = None,
     ) -> None:
         self.type = type
         self.seq = seq
         self.cursor = cursor
         self._object = object
-        self._line = line  # "data: " and the object
+        self._text = text  # of the object, until it is decoded
         self._series = series
         self._data = _UNREAD
 
@@ -121,15 +115,15 @@ class Event:
         return self._load() if object is None else object
 
     def _load(self) -> dict[str, Any]:
-        text = self._line
+        text = self._text
         object: dict[str, Any]
         try:
-            object, end = _decode(text, len("data: "))
+            object, end = _decode(text, 0)
             if end != len(text) or object["seq"] != self.seq:
                 raise ValueError("more than one object, or another seq")
         except (StopIteration, ValueError, KeyError, RecursionError) as error:
             raise ProtocolError(f"event {self.cursor}: {error}") from error
-        self._object, self._line = object, ""
+        self._object, self._text = object, ""
         if self._data is not _UNREAD and "data" in object:
             object["data"] = self._data  # the program may have changed it
         return object
