@@ -162,7 +162,7 @@ func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gat
 		e.tasks, err = mcptask.New(s.log,
 			&mcptask.Options{
 				Name: route.Name, Replica: s.member, Keep: c.RetainAge, Hooks: counted.Tasks(),
-				Logger: s.logger,
+				Life: s.lives(), Logger: s.logger,
 			})
 		if err != nil {
 			return err
@@ -176,7 +176,7 @@ func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gat
 		}
 		e.handler, err = mcphttp.New(s.log, e.gateway, &mcphttp.Options{
 			Identify: identifyFor(gate, s.issuers), Allow: s.allowPassed(route.Name), Admit: s.quotas.admitMCP,
-			Name:    route.Name,
+			Life: s.lives(), Name: route.Name,
 			Replica: s.member, SessionIdle: c.SessionIdle, Quick: c.Quick, MaxBody: int64(c.MaxBody),
 			AllowedHosts: c.AllowHost, AllowedOrigins: c.AllowOrigin, Retention: reprise.Retention{MaxAge: c.RetainAge},
 			Hooks: counted.HTTP(), Logger: s.logger,
@@ -216,6 +216,7 @@ func (s *gatewayServer) newHandler(gate *identity.Gate, registry *metrics.Regist
 			if who, err := gate.Known(r); err == nil { // whom the endpoint identifies by itself
 				ctx, release := identity.WhileGood(identity.NewContext(withVerdict(r.Context()), &who), &who)
 				defer release()
+				defer httpserver.EndBody(ctx, r)()
 				r = r.WithContext(ctx)
 			}
 			e.handler.ServeHTTP(w, r)

@@ -31,7 +31,8 @@ func (s *server) openMCP(c *serveCmd, gate *identity.Gate, registry *metrics.Reg
 	counted := mcpmetrics.New(registry)
 	s.mcp = &mcpEndpoint{}
 	s.mcp.tools, err = mcpserver.New(s.log, s.host, &mcpserver.Options{
-		Replica: s.member, Version: buildVersion(), Tasks: &mcptask.Options{Hooks: counted.Tasks()}, Logger: s.logger,
+		Replica: s.member, Version: buildVersion(), Logger: s.logger,
+		Tasks:     &mcptask.Options{Hooks: counted.Tasks(), Life: s.lives()},
 		Principal: principalBy(gate), Audit: s.recordMCP,
 	})
 	if err != nil {
@@ -39,7 +40,7 @@ func (s *server) openMCP(c *serveCmd, gate *identity.Gate, registry *metrics.Reg
 	}
 	s.mcp.handler, err = mcphttp.New(s.log, limitedBackend{s.mcp.tools.Backend(), s.quotas}, &mcphttp.Options{
 		KeepAlive: c.Heartbeat,
-		Identify:  identifyFor(gate, s.issuers), Allow: s.allowTools(gate), Admit: s.quotas.admitMCP,
+		Identify:  identifyFor(gate, s.issuers), Allow: s.allowTools(gate), Admit: s.quotas.admitMCP, Life: s.lives(),
 		Replica: s.member, Hooks: counted.HTTP(), Logger: s.logger,
 		AllowedHosts: []string{"*"}, AllowedOrigins: c.AllowOrigin, // the API has checked the host
 	})

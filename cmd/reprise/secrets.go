@@ -71,6 +71,14 @@ func (s *server) openAPIKeys(ctx context.Context, token identity.Verifier) (iden
 	return identity.Verifiers{token, s.keys}, nil
 }
 
+// lives says how long principals may have tasks and sessions, or is nil where there are no API keys.
+func (s *server) lives() func(reprise.Tenant, string) context.Context {
+	if s.keys == nil {
+		return nil
+	}
+	return s.keys.Life
+}
+
 // openLogins opens what knows which logins have ended: in the store where replicas share it.
 func (s *server) openLogins(ctx context.Context) (err error) {
 	journal := apikey.File(filepath.Join(s.dir.path, loginsFile))

@@ -46,7 +46,7 @@ func (s *Server) readArtifact(x *exchange) error {
 	if x.r.Method == http.MethodHead {
 		return nil
 	}
-	w := &steadyWriter{w: x.w, rc: http.NewResponseController(x.w), timeout: s.opts.WriteTimeout}
+	w := s.steady(x)
 	if n, err := a.Copy(x.r.Context(), w, part.start, part.length); err != nil || n != part.length {
 		panic(http.ErrAbortHandler) // the client must see that this was not all
 	}

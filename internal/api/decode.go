@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"reprise/internal/httpserver"
+	"reprise/internal/identity"
 	"reprise/internal/problem"
 )
 
@@ -57,6 +58,9 @@ func (s *Server) readBody(x *exchange, limit int64) ([]byte, error) {
 // bodyError classifies the errors of reading a body.
 func bodyError(err error) error {
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		return err
+	}
+	if errors.Is(err, identity.ErrUnauthenticated) { // meanwhile
 		return err
 	}
 	return badRequest("", "the body did not arrive whole")

@@ -58,7 +58,7 @@ func (s *Server) sendFile(x *exchange, content *files.Content, part span, status
 	if x.r.Method == http.MethodHead {
 		return nil
 	}
-	w := &steadyWriter{w: x.w, rc: http.NewResponseController(x.w), timeout: s.opts.WriteTimeout}
+	w := s.steady(x)
 	in := io.NewSectionReader(content, part.start, part.length)
 	n, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{in}, make([]byte, fileBuffer))
 	if err != nil || n != part.length {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -79,7 +80,8 @@ func (s *Server) sendOutput(x *exchange, output *execution.Output, part span, st
 	if x.r.Method == http.MethodHead {
 		return nil
 	}
-	w := &steadyWriter{w: x.w, rc: http.NewResponseController(x.w), timeout: s.opts.WriteTimeout, flush: follow}
+	w := s.steady(x)
+	w.flush = follow
 	if follow {
 		_ = w.rc.Flush() // the client learns that it is being served
 	}
@@ -95,15 +97,25 @@ func (s *Server) unsatisfiable(x *exchange, output *execution.Output) error {
 	return invalidStatus(http.StatusRequestedRangeNotSatisfiable, fmt.Sprintf("there are %d bytes", output.Size()))
 }
 
-// steadyWriter limits how long the client takes for each write.
+// steadyWriter limits how long the client takes for each write, and ends with the request.
 type steadyWriter struct {
+	ctx     context.Context
 	w       io.Writer
 	rc      *http.ResponseController
 	timeout time.Duration
 	flush   bool // after each write
 }
 
+func (s *Server) steady(x *exchange) *steadyWriter {
+	return &steadyWriter{
+		ctx: x.r.Context(), w: x.w, rc: http.NewResponseController(x.w), timeout: s.opts.WriteTimeout,
+	}
+}
+
 func (w *steadyWriter) Write(b []byte) (int, error) {
+	if w.ctx.Err() != nil {
+		return 0, context.Cause(w.ctx)
+	}
 	// A ResponseWriter without deadlines has no network connection.
 	_ = w.rc.SetWriteDeadline(time.Now().Add(w.timeout))
 	n, err := w.w.Write(b)

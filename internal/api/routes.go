@@ -222,6 +222,7 @@ func (s *Server) passToMCP(w http.ResponseWriter, r *http.Request) {
 		recordOf(w).Principal, recordOf(w).Tenant = who.Name, string(who.Tenant)
 		ctx, release := identity.WhileGood(r.Context(), &who)
 		defer release()
+		defer httpserver.EndBody(ctx, r)()
 		r = r.WithContext(ctx)
 	}
 	s.opts.MCP.ServeHTTP(w, r)
@@ -284,9 +285,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, ops *operation
 	x := &exchange{w: w, r: r}
 	err := s.admit(x, rt)
 	if err == nil {
-		ctx, release := identity.WhileGood(s.mayPark(x, rt), &x.who)
-		x.atEnd(release)
-		x.r = r.WithContext(ctx)
+		s.endWithCredential(x, rt)
 	}
 	if err == nil && s.opts.Audit != nil {
 		err = s.record(x, rt)
@@ -299,6 +298,16 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, ops *operation
 	}
 	if s.opts.Audit != nil {
 		s.recordRefusal(x, rt)
+	}
+}
+
+// endWithCredential makes the request end as soon as its credential expires or is revoked.
+func (s *Server) endWithCredential(x *exchange, rt *route) {
+	ctx, release := identity.WhileGood(s.mayPark(x, rt), &x.who)
+	x.atEnd(release)
+	x.r = x.r.WithContext(ctx)
+	if x.who.CanEnd() {
+		x.atEnd(httpserver.EndBody(ctx, x.r))
 	}
 }
 

@@ -7,8 +7,10 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -325,9 +327,25 @@ func TestOtherTenantsSeeNothing(t *testing.T) {
 // TestRevocationEndsWhatIsOpen: every kind of answer that goes on ends with its credential, be that a key, a cookie
 // or a ticket, and nothing can be opened any more.
 func TestRevocationEndsWhatIsOpen(t *testing.T) {
-	w := start(t, setup{})
+	t.Run("revoked here", func(t *testing.T) {
+		w := start(t, setup{})
+		revocationEndsWhatIsOpen(t, w, w)
+	})
+	t.Run("revoked at another replica", func(t *testing.T) {
+		hub, keys := shared.New(memstore.New(nil)), reprise.NewKeyset()
+		one, two := start(t, setup{store: hub.Store(), keys: keys}), start(t, setup{store: hub.Store(), keys: keys})
+		revocationEndsWhatIsOpen(t, one, two)
+	})
+}
+
+// revocationEndsWhatIsOpen opens all kinds of requests at w, and revokes their key at another server.
+func revocationEndsWhatIsOpen(t *testing.T, at, w *fixture) {
 	w.fill(reprise.DefaultTenant, hidden{"mine", "a-mine", "a-mine"})
-	id, key := w.key(reprise.DefaultTenant, "read", "control")
+	w.ok(os.WriteFile(filepath.Join(w.files, "big"), make([]byte, 64<<20), 0o600)) // more than lies in buffers
+	id, key := at.key(reprise.DefaultTenant, "read", "control", "run", "publish")
+	w.eventually("the replica knows the key", func() bool { _, err := w.keys.Key(id); return err == nil })
+	watch := "/v1/files/watches/" + w.do("POST", "/v1/files/watches", `{"path":"work"}`).is(200).text("id") + "/events"
+	task, others := w.task("test."+id, ""), w.task("test.other", "")
 	var ticket, cookie string
 	w.with(key, func() {
 		ticket = w.do("POST", "/v1/tickets", `{"stream":"a-mine"}`).is(201).text("events")
@@ -336,12 +354,15 @@ func TestRevocationEndsWhatIsOpen(t *testing.T) {
 	type reading struct{ path, authorization, header string }
 	readings := []reading{
 		{"/v1/streams/a-mine/events", key, asSSE},
+		{"/v1/events?of=streams/a-mine", key, asSSE},
+		{watch, key, asSSE},
 		{"/v1/executions/mine/events", key, asLines},
 		{"/v1/executions/mine/stdout?follow=true", key, "Accept: */*"},
 		{"/v1/streams/a-mine/events", "", "Cookie: " + cookie},
 		{ticket, "", asLines},
 	}
 	var open []*http.Response
+	before := w.readers()
 	for _, r := range readings {
 		headers := []string{r.header}
 		if strings.HasPrefix(r.header, "Cookie") {
@@ -355,21 +376,19 @@ func TestRevocationEndsWhatIsOpen(t *testing.T) {
 			open = append(open, res)
 		})
 	}
-	waited := make(chan int, 1) // of a page that waits for an event
-	go func() {
-		url := w.url + "/v1/streams/a-mine/events?after=tail&wait=60s"
-		req, _ := http.NewRequestWithContext(context.Background(), "GET", url, nil)
-		req.Header.Set("Authorization", "Bearer "+key)
-		res, err := http.DefaultTransport.RoundTrip(req)
-		if err != nil {
-			waited <- 0
-			return
-		}
-		res.Body.Close()
-		waited <- res.StatusCode
-	}()
-	w.eventually("all of them read", func() bool { return w.metric("reprise_readers") >= "5" })
-	if a := w.do("DELETE", "/v1/keys/"+id, ""); a.status != 204 {
+	waiting := []<-chan int{ // for an event, or for the rest of the body
+		w.answered(key, "GET", "/v1/streams/a-mine/events?after=tail&wait=60s", ""),
+		w.answered(key, "PUT", "/v1/files/content?path=work/x&offset=0&size=100&sha256="+sumOf("x"), "a part of it"),
+		w.answered(key, "POST", "/v1/executions/mine/stdin", "a part of it"),
+		w.answered(key, "POST", "/v1/executions", `{"argv":`),
+		w.answered(key, "POST", "/v1/streams/a-mine/events", `{"type":`),
+	}
+	download := w.open("GET", "/v1/files/content?path=work/big", "", "Authorization: Bearer "+key)
+	w.eventually("all of them wait", func() bool {
+		part := w.do("GET", "/v1/files/upload?path=work/x&size=100&sha256="+sumOf("x"), "").is(200).number("offset")
+		return w.readers() == before+len(readings)+1 && part > 0
+	})
+	if a := at.do("DELETE", "/v1/keys/"+id, ""); a.status != 204 {
 		t.Fatalf("revoke: %d %s", a.status, a.body)
 	}
 	for i, res := range open {
@@ -378,14 +397,63 @@ func TestRevocationEndsWhatIsOpen(t *testing.T) {
 		r := readings[i]
 		w.with(r.authorization, func() { w.do("GET", r.path, "", r.header).refused(401, "unauthenticated") })
 	}
-	if status := <-waited; status != 401 {
-		t.Errorf("the page that waited: status %d", status)
+	for i, status := range waiting {
+		if got := <-status; got != 401 {
+			t.Errorf("request %d that waited: status %d", i, got)
+		}
+	}
+	if n, err := io.Copy(io.Discard, download.Body); err == nil {
+		t.Errorf("the download goes on for %d bytes", n)
+	}
+	download.Body.Close()
+	w.eventually("the task is cancelled", func() bool {
+		return at.do("GET", "/v1/tasks/"+task, "").is(200).text("status") == "cancelled"
+	})
+	if a := at.do("GET", "/v1/tasks/"+others, "").is(200); a.text("status") != "working" {
+		t.Errorf("the task of somebody else: %s", a.body)
 	}
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 	e, err := w.host.Show(t.Context(), reprise.DefaultTenant, "mine")
 	if err != nil || e.Status == execution.StatusEnded {
 		t.Errorf("the execution has ended with the key: %+v, %v", e.Status, err)
 	}
+}
+
+// readers is how many readers are open, also those of the server itself.
+func (w *fixture) readers() int {
+	n, err := strconv.Atoi(w.metric("reprise_readers"))
+	w.ok(err)
+	return n
+}
+
+// answered sends a request whose body, unless it is empty, does not end. The channel gets the status of its answer, 0
+// for none.
+func (w *fixture) answered(credential, method, path, body string) <-chan int {
+	w.Helper()
+	reader, writer := io.Pipe()
+	w.Cleanup(func() { writer.Close() })
+	req, err := http.NewRequestWithContext(context.Background(), method, w.url+path, reader)
+	w.ok(err)
+	if body == "" {
+		req.Body = http.NoBody
+	} else {
+		go func() { _, _ = io.WriteString(writer, body) }()
+	}
+	req.Header.Set("Authorization", "Bearer "+credential)
+	if strings.HasPrefix(body, "{") {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	status := make(chan int, 1)
+	go func() {
+		res, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			status <- 0
+			return
+		}
+		res.Body.Close()
+		status <- res.StatusCode
+	}()
+	return status
 }
 
 // TestRevocationReachesReplicas: a key of one replica is good at another, and what is open there ends when the key is

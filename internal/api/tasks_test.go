@@ -26,7 +26,11 @@ var started = time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 // openTasks serves a tool whose calls become tasks, and a list of replicas with this server.
 func (w *fixture) openTasks(opts *api.Options) (closeAll func()) {
 	w.Helper()
-	tasks, err := mcptask.New(w.log, nil)
+	var life func(reprise.Tenant, string) context.Context
+	if w.keys != nil {
+		life = w.keys.Life
+	}
+	tasks, err := mcptask.New(w.log, &mcptask.Options{Life: life})
 	w.ok(err)
 	server := mcp.NewServer(&mcp.Implementation{Name: "tasks", Version: "1"}, nil)
 	type input struct {

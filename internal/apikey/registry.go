@@ -46,6 +46,7 @@ type Registry struct {
 	// loading are the keys as far as they were read again, nil when all were.
 	loading map[string]*entry
 	again   map[string]bool // keys that are being revoked again
+	lives   map[string]life // see Life, by the id of the key
 }
 
 // entry is a key with values derived from it.
@@ -86,7 +87,7 @@ func Open(ctx context.Context, journal Journal, opts *Options) (*Registry, error
 	}
 	r := &Registry{
 		journal: journal, logger: o.Logger, dead: dead, keys: map[string]*entry{}, loading: map[string]*entry{},
-		again: map[string]bool{},
+		again: map[string]bool{}, lives: map[string]life{},
 	}
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	read := make(chan struct{})
@@ -164,6 +165,7 @@ func (r *Registry) apply(known map[string]*entry, e *entry) {
 		e.principal.Revoked, e.revoke = old.principal.Revoked, old.revoke
 	}
 	known[e.ID] = e
+	r.settle(e.ID)
 }
 
 // raise revokes a key that is valid according to the journal although its credential is known to be revoked, because
@@ -197,6 +199,9 @@ func (r *Registry) ready() {
 	r.keys, r.loading = r.loading, nil
 	for _, e := range r.keys {
 		r.raise(e)
+	}
+	for id := range r.lives {
+		r.settle(id)
 	}
 }
 

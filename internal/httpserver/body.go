@@ -1,6 +1,8 @@
 package httpserver
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -67,7 +69,9 @@ func Interleave(w http.ResponseWriter, r *http.Request) (finish func(), err erro
 	if err := b.rc.EnableFullDuplex(); err != nil {
 		return nil, err
 	}
+	b.mu.Lock()
 	b.interleaved = true
+	b.mu.Unlock()
 	if b.whole != nil { // of a sender that is known: the body may have no end to wait for
 		b.whole()
 		b.whole = nil
@@ -76,6 +80,22 @@ func Interleave(w http.ResponseWriter, r *http.Request) (finish func(), err erro
 		w.Header().Set("Connection", "close")
 	}
 	return b.finish, nil
+}
+
+// EndBody makes reads of the body of r, which GuardBody guards, fail with the cause of ctx once ctx is done, also a
+// read under way. It leaves a body of which Interleave was called to its handler, and a client that has gone to the
+// connection. stop must be called when the handler has returned.
+func EndBody(ctx context.Context, r *http.Request) (stop func()) {
+	b, ok := r.Body.(*body)
+	if !ok {
+		return func() {}
+	}
+	unlink := context.AfterFunc(ctx, func() {
+		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+			b.cut(cause)
+		}
+	})
+	return func() { unlink() }
 }
 
 // IsEncoded reports whether r has a body in a content coding, which the server does not support.
@@ -105,15 +125,21 @@ type body struct {
 
 	mu    sync.Mutex
 	until time.Time // zero for no bound on the whole
+	cause error     // why reads fail, nil if they do not; see EndBody
 }
 
 // Read implements io.Reader. At the end of the body net/http takes the deadline back, as it reads on to see whether
 // the client is there. After a failure it stays.
 func (b *body) Read(p []byte) (int, error) {
 	if !b.ended {
-		b.allow(b.pause)
+		if err := b.allow(b.pause); err != nil {
+			return 0, err
+		}
 	}
 	n, err := b.inner.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = b.failure(err)
+	}
 	if errors.Is(err, io.EOF) && !b.ended {
 		b.ended = true
 		if b.whole != nil {
@@ -126,8 +152,26 @@ func (b *body) Read(p []byte) (int, error) {
 // Close implements io.Closer.
 func (b *body) Close() error { return b.inner.Close() }
 
+// cut makes reads fail with cause.
+func (b *body) cut(cause error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.interleaved {
+		b.cause = cause
+		_ = b.rc.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// failure returns why a read has failed with err.
+func (b *body) failure(err error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return cmp.Or(b.cause, err)
+}
+
 // allow gives the client the time d for the next bytes. A ResponseWriter without deadlines has no network connection.
-func (b *body) allow(d time.Duration) {
+// The error is the cause of cut.
+func (b *body) allow(d time.Duration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	deadline := time.Now().Add(d)
@@ -135,6 +179,7 @@ func (b *body) allow(d time.Duration) {
 		deadline = b.until
 	}
 	_ = b.rc.SetReadDeadline(deadline)
+	return b.cause
 }
 
 // finish limits the time for the rest of the body, from a goroutine other than the reader.
@@ -191,6 +236,6 @@ func (w *response) begin(status int) {
 		if !w.stream {
 			w.Header().Set("Connection", "close")
 		}
-		b.allow(linger)
+		_ = b.allow(linger)
 	}
 }

@@ -12,7 +12,7 @@ var ErrExpired = fmt.Errorf("%w: expired", ErrUnauthenticated)
 // WhileGood returns a context that ends with the credential of a principal: when it expires or is revoked, or when the
 // login ends by which it came. release must be called. If ctx has the method End, it is the result, and that ends it.
 func WhileGood(ctx context.Context, p *Principal) (_ context.Context, release func()) {
-	if p.Revoked == nil && p.LoggedOut == nil && p.Expires.IsZero() {
+	if !p.CanEnd() {
 		return ctx, func() {}
 	}
 	cancel := func(error) {}
@@ -38,6 +38,11 @@ func WhileGood(ctx context.Context, p *Principal) (_ context.Context, release fu
 		}
 		cancel(nil)
 	}
+}
+
+// CanEnd reports whether the proof of p may become invalid during a request.
+func (p *Principal) CanEnd() bool {
+	return p.Revoked != nil || p.LoggedOut != nil || !p.Expires.IsZero()
 }
 
 type contextKey struct{}

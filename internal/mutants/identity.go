@@ -51,6 +51,33 @@ var identityMutants = []mutant{
 		pkg: "./cmd/reprise", run: "TestTokensOfIssuersOverMCP",
 	},
 	{
+		name: "sessions and tasks outlive a revoked key", rule: "R10.1",
+		file: "internal/apikey/life.go", old: "		l.end(err)\n", new: "		_ = err\n",
+		pkg: "./internal/api", run: "TestRevocationEndsWhatIsOpen",
+	},
+	{
+		name: "a task is not cancelled with its principal", rule: "R10.1",
+		file: "mcp/mcptask/task.go", old: "		task.cancel(fmt.Errorf(\"%w: %w\", errExcluded,",
+		new: "		_ = (fmt.Errorf(\"%w: %w\", errExcluded,",
+		pkg: "./mcp/mcptask", run: "TestTasksOfExcludedPrincipalAreCancelled",
+	},
+	{
+		name: "a session does not end with its principal", rule: "R10.1",
+		file: "mcp/mcphttp/sessions.go", old: "func() { s.h.begin(s.exclude) })", new: "func() {})",
+		pkg: "./mcp/mcphttp", run: "TestSessionsOfExcludedPrincipalEnd",
+	},
+	{
+		name: "a body that arrives outlives its credential", rule: "R10.1",
+		file: "internal/httpserver/body.go", new: "",
+		old: "		b.cause = cause\n		_ = b.rc.SetReadDeadline(time.Unix(1, 0))\n",
+		pkg: "./internal/api", run: "TestRevocationEndsWhatIsOpen",
+	},
+	{
+		name: "a download outlives its credential", rule: "R10.1",
+		file: "internal/api/output.go", old: "	if w.ctx.Err() != nil {\n", new: "	if false {\n",
+		pkg: "./internal/api", run: "TestRevocationEndsWhatIsOpen",
+	},
+	{
 		name: "a tool asks a principal's name and not its token", rule: "R8.10",
 		file: "internal/oidc/verifier.go", old: "	return v.next.Named(ctx, tenant, name)\n",
 		new: "	for _, p := range v.cache.tokens {\n		return p, nil\n	}\n	return v.next.Named(ctx, tenant, name)\n",

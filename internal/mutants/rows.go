@@ -28,12 +28,13 @@ var rowMutants = []mutant{
 	},
 	{
 		name: "a body that never comes holds its connection", rule: "row 8",
-		file: "internal/httpserver/body.go", old: "	if !b.ended {\n		b.allow(b.pause)\n	}\n", new: "",
+		file: "internal/httpserver/body.go",
+		old:  "		if err := b.allow(b.pause); err != nil {", new: "		if err := b.cause; err != nil {",
 		pkg: "./internal/httpserver", run: "TestAbsentBody",
 	},
 	{
 		name: "what a refusal left unread is waited for", rule: "row 8",
-		file: "internal/httpserver/body.go", old: "		b.allow(linger)\n", new: "",
+		file: "internal/httpserver/body.go", old: "		_ = b.allow(linger)\n", new: "",
 		pkg: "./internal/httpserver", run: "TestAbsentBody",
 	},
 	{

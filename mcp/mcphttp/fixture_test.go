@@ -315,9 +315,13 @@ func (w *fixture) client(version string) *client {
 const initialize = `{"jsonrpc":"2.0","id":"init","method":"initialize","params":{"protocolVersion":%q,"capabilities":{"roots":{}},"clientInfo":{"name":"test","version":"1"}}}`
 
 // begin opens a session.
-func (w *fixture) begin(version string) *client {
+func (w *fixture) begin(version string) *client { return w.beginAs(version, "") }
+
+// beginAs opens a session of a user; see byWho.
+func (w *fixture) beginAs(version, who string) *client {
 	w.Helper()
 	c := w.client(version)
+	c.header.Set("Who", who)
 	res := c.post(fmt.Sprintf(initialize, version))
 	text := c.text(res)
 	c.session = res.Header.Get("Mcp-Session-Id")

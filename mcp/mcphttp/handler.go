@@ -28,6 +28,10 @@ type Options struct {
 	// those. release is called once when this process no longer uses the session. Default: all are
 	// admitted.
 	Admit func(tenant reprise.Tenant, principal string, opening bool) (release func(), err error)
+	// Life returns a context that ends when a principal is permanently excluded, such as when its API key is revoked.
+	// The sessions of the principal that this process uses then end, with their calls and connections. It must not
+	// block. Default: principals are never excluded.
+	Life func(tenant reprise.Tenant, principal string) context.Context
 	// Name separates endpoints that share a Log: 0 to 32 bytes of letters, digits, '.', '_' and '-'. Default: "".
 	Name string
 	// Replica is this process among those that share the Store of the Log. Default: no other process does.
@@ -106,7 +110,7 @@ const (
 	Terminated SessionEnd = "terminated"
 	// Idle: the session was not used for Options.SessionIdle.
 	Idle SessionEnd = "idle"
-	// Ended: Handler.EndSession has ended it.
+	// Ended: Handler.EndSession has ended it, or its principal is excluded.
 	Ended SessionEnd = "ended"
 )
 
@@ -120,6 +124,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if d.Admit == nil {
 		d.Admit = func(reprise.Tenant, string, bool) (func(), error) { return func() {}, nil }
+	}
+	if d.Life == nil {
+		d.Life = func(reprise.Tenant, string) context.Context { return context.Background() }
 	}
 	if d.Versions == nil {
 		d.Versions = Versions

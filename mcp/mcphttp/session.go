@@ -26,8 +26,9 @@ type Session struct {
 	end    context.CancelCauseFunc
 	// serving counts the calls of Backend.Serve and Attach.
 	serving sync.WaitGroup
-	// release undoes Options.Admit.
+	// release undoes Options.Admit, and unwatch watch.
 	release func()
+	unwatch func() bool
 
 	changing sync.Mutex // held while the state is changed or read anew
 

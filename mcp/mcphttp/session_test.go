@@ -66,19 +66,16 @@ func TestTerminatedSession(t *testing.T) {
 	})
 }
 
+// byWho identifies the sender of a request by its header Who, such as "tenant/principal".
+func byWho(r *http.Request) (reprise.Tenant, string, error) {
+	tenant, principal, _ := strings.Cut(r.Header.Get("Who"), "/")
+	return reprise.Tenant(tenant), principal, nil
+}
+
 // TestAnotherPrincipal: a session is not there for others.
 func TestAnotherPrincipal(t *testing.T) {
-	w := newFixture(t, setup{opts: mcphttp.Options{Identify: func(r *http.Request) (reprise.Tenant, string, error) {
-		tenant, principal, _ := strings.Cut(r.Header.Get("Who"), "/")
-		return reprise.Tenant(tenant), principal, nil
-	}}})
-	ann := w.client("2025-11-25")
-	ann.header.Set("Who", "a/ann")
-	ann.session = func() string {
-		res := ann.post(fmt.Sprintf(initialize, ann.version))
-		ann.text(res)
-		return res.Header.Get("Mcp-Session-Id")
-	}()
+	w := newFixture(t, setup{opts: mcphttp.Options{Identify: byWho}})
+	ann := w.beginAs("2025-11-25", "a/ann")
 	s := ann.tool("echo", toolInput{})
 	s.want(`"result"`)
 	s.ends()

@@ -44,7 +44,7 @@ func (h *Handler) stateKey(tenant reprise.Tenant, session string) reprise.Stream
 func (h *Handler) newSession(tenant reprise.Tenant, principal, id string) *Session {
 	s := &Session{
 		ID: id, Tenant: tenant, Principal: principal, Created: time.Now().UTC(),
-		h: h, used: time.Now(), release: func() {},
+		h: h, used: time.Now(), release: func() {}, unwatch: func() bool { return true },
 		calls: map[ID]*Exchange{}, asks: map[ID]*ask{}, conns: map[string]*response{},
 	}
 	s.life, s.end = context.WithCancelCause(h.answering)
@@ -69,6 +69,7 @@ func (h *Handler) keep(ctx context.Context, s *Session, state sessionState) erro
 	s.state, s.seen = state, appended.Last
 	h.mu.Lock()
 	h.sessions[sessionKey{s.Tenant, s.ID}] = s
+	s.watch()
 	h.mu.Unlock()
 	if hook := h.opts.Hooks.SessionOpened; hook != nil {
 		hook(s.Tenant)
@@ -127,7 +128,22 @@ func (h *Handler) load(ctx context.Context, key sessionKey) (*Session, error) {
 		s.release = release
 	}
 	h.sessions[key] = s
+	s.watch()
 	return s, nil
+}
+
+// watch makes s end when its principal is excluded. The caller holds the mutex of the Handler.
+func (s *Session) watch() {
+	s.unwatch = context.AfterFunc(s.h.opts.Life(s.Tenant, s.Principal), func() { s.h.begin(s.exclude) })
+}
+
+// exclude ends a session whose principal is excluded, at least in this process.
+func (s *Session) exclude() {
+	if err := s.h.terminate(s.h.storing, s, Ended); err != nil {
+		s.h.opts.Logger.Warn("the MCP session of an excluded principal is left to its idle time",
+			"session", s.ID, "tenant", s.Tenant, "error", err)
+		s.h.drop(s)
+	}
 }
 
 // read makes a Session from its state in the store.
@@ -265,6 +281,7 @@ func (h *Handler) drop(s *Session) {
 		delete(h.sessions, key)
 	}
 	h.mu.Unlock()
+	s.unwatch()
 	s.release()
 	s.end(errSessionEnded)
 	if !h.begin(func() { s.detach() }) {

@@ -113,6 +113,8 @@ func gaveUp(result mcp.Result, err error) bool {
 func outcome(ctx context.Context, result mcp.Result, err error) (endEvent, []byte) {
 	bad := gaveUp(result, err)
 	switch cause := context.Cause(ctx); {
+	case bad && errors.Is(cause, errExcluded):
+		return endEvent{Status: Cancelled, Message: "The principal of the task is excluded from the server."}, nil
 	case bad && errors.Is(cause, ErrCancelled):
 		return endEvent{Status: Cancelled, Message: "The client has cancelled the task."}, nil
 	case bad && errors.Is(cause, reprise.ErrClosed), errors.Is(err, errLost):

@@ -31,6 +31,7 @@ func (t *Tasks) resume(ctx context.Context, stream *reprise.Stream, id string, t
 	task := &Task{
 		ID: id, Tenant: stream.Key().Tenant, tasks: t, stream: stream,
 		server: server, takes: v.takes + 1, resumable: true,
+		life:  t.opts.Life(stream.Key().Tenant, v.meta.Principal),
 		state: v.state, used: v.used, asked: map[string]chan json.RawMessage{},
 	}
 	c := &call{tasks: t, tool: v.meta.Tool, begun: make(chan struct{}), task: task}

@@ -16,8 +16,12 @@ import (
 	"reprise"
 )
 
-// ErrCancelled is the cause of the context of a handler whose task the client has cancelled.
+// ErrCancelled is the cause of the context of a handler whose task the client has cancelled, or whose principal is
+// excluded; see Options.Life.
 var ErrCancelled = errors.New("the client has cancelled the task")
+
+// errExcluded is the cause of the context of a handler whose principal is excluded.
+var errExcluded = fmt.Errorf("%w: its principal is excluded", ErrCancelled)
 
 // errTaken is the cause of the context of a handler whose task another replica has ended or resumed, because it
 // declared this one dead.
@@ -32,6 +36,8 @@ type Task struct {
 
 	tasks  *Tasks
 	stream *reprise.Stream
+	// life ends when the principal is excluded; see Options.Life.
+	life   context.Context
 	server string
 	takes  uint64 // how often it was taken over, up to this server
 	cancel context.CancelCauseFunc
@@ -59,6 +65,7 @@ func (t *Tasks) create(ctx context.Context, who identity, tool string, cancel co
 	}
 	task := &Task{
 		ID: rand.Text(), Tenant: who.tenant, tasks: t, server: server, cancel: cancel,
+		life: t.opts.Life(who.tenant, who.principal),
 		used: map[string]bool{}, asked: map[string]chan json.RawMessage{},
 	}
 	t.mu.Lock()
@@ -232,8 +239,11 @@ func (task *Task) withdraw(keys map[string]string) {
 }
 
 // attend follows the stream of the task, for what the client says and for an end that somebody else has made,
-// until ctx is done.
+// until ctx is done, and cancels a task whose principal is excluded.
 func (task *Task) attend(ctx context.Context) {
+	defer context.AfterFunc(task.life, func() {
+		task.cancel(fmt.Errorf("%w: %w", errExcluded, context.Cause(task.life)))
+	})()
 	for ctx.Err() == nil {
 		err := task.follow(ctx)
 		if errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired) ||

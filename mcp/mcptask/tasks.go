@@ -21,6 +21,11 @@ type Options struct {
 	// the handler. Default: the result of Options.Identify of mcphttp if the server is behind Backend, and otherwise
 	// reprise.DefaultTenant and the user of the token of the request, or "".
 	Identify func(ctx context.Context, req mcp.Request) (tenant reprise.Tenant, principal string, err error)
+	// Life returns a context that ends when a principal is permanently excluded, such as when its API key is revoked.
+	// The tasks of the principal that run in this process are then cancelled, and those that it resumes later. ctx of
+	// a handler ends with a cause that wraps ErrCancelled and the cause of the context. It must not block. Default:
+	// principals are never excluded.
+	Life func(tenant reprise.Tenant, principal string) context.Context
 	// Name separates servers whose tasks share a Log: 0 to 32 bytes of letters, digits, '.', '_' and '-'.
 	// Default: "".
 	Name string
@@ -117,6 +122,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if d.Identify == nil {
 		d.Identify = Identify
+	}
+	if d.Life == nil {
+		d.Life = func(reprise.Tenant, string) context.Context { return context.Background() }
 	}
 	if d.Keep == 0 {
 		d.Keep = time.Hour
