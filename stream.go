@@ -157,14 +157,17 @@ func (s *Stream) CursorIn(epoch Epoch, seq uint64) Cursor {
 // The error is ErrInvalid for events that are not allowed, ErrFenced for a stream with another
 // owner, ErrEnded after the end, ErrQuota, ErrUnavailable, or the cause if ctx is cancelled before the commit begins.
 // After ErrUnavailable the events may have been kept: see AppendWith.
-func (s *Stream) Append(ctx context.Context, events ...Event) (Appended, error) {
-	return s.AppendWith(ctx, AppendOptions{}, events...)
+func (s *Stream) Append(ctx context.Context, events ...Event) (appended Appended, err error) {
+	err = s.append(ctx, &appended, &AppendOptions{}, events, nil)
+	return appended, s.op("append to", err)
 }
 
 // AppendWith is Append with options. With a producer an append can be repeated
 // after any error, and its events are kept once.
-func (s *Stream) AppendWith(ctx context.Context, opts AppendOptions, events ...Event) (Appended, error) {
-	appended, err := s.append(ctx, &opts, events, nil)
+func (s *Stream) AppendWith(ctx context.Context, opts AppendOptions, events ...Event) (
+	appended Appended, err error,
+) {
+	err = s.append(ctx, &appended, &opts, events, nil)
 	return appended, s.op("append to", err)
 }
 
@@ -176,12 +179,14 @@ func (s *Stream) End(ctx context.Context, outcome string, event Event) (Appended
 }
 
 // EndWith is End with options.
-func (s *Stream) EndWith(ctx context.Context, opts AppendOptions, outcome string, event Event) (Appended, error) {
+func (s *Stream) EndWith(ctx context.Context, opts AppendOptions, outcome string, event Event) (
+	appended Appended, err error,
+) {
 	if err := checkOutcome(outcome); err != nil {
 		return Appended{}, s.op("end", err)
 	}
 	event, end := endEvent(outcome, event)
-	appended, err := s.append(ctx, &opts, []Event{event}, end)
+	err = s.append(ctx, &appended, &opts, []Event{event}, end)
 	return appended, s.op("end", err)
 }
 
@@ -204,10 +209,14 @@ func checkOutcome(outcome string) error {
 
 var calls = sync.Pool{New: func() any { return new(call) }}
 
-func (s *Stream) append(ctx context.Context, opts *AppendOptions, events []Event, end *End) (Appended, error) {
+// append sets appended if it returns no error. Returning an Appended from function to function costs a tenth of an
+// append to memory.
+func (s *Stream) append(
+	ctx context.Context, appended *Appended, opts *AppendOptions, events []Event, end *End,
+) error {
 	size, err := s.log.check(opts, events, end != nil)
 	if err != nil {
-		return Appended{}, err
+		return err
 	}
 	c := calls.Get().(*call)
 	c.opts, c.end, c.size = *opts, end, size
@@ -217,11 +226,11 @@ func (s *Stream) append(ctx context.Context, opts *AppendOptions, events []Event
 		return s.log.submit(ctx, c)
 	})
 	if err != nil {
-		return Appended{}, err // c may still be in a group that was not taken
+		return err // c may still be in a group that was not taken
 	}
-	appended := c.verdict.appended
+	*appended = c.verdict.appended
 	c.release()
-	return appended, nil
+	return nil
 }
 
 // maxIdleEvents bounds the capacity for events that an unused call keeps.
