@@ -177,3 +177,4 @@ bench: ## every performance target beside its limit; see docs/performance.md
 bench-quick: ## that the benchmarks run, and that nothing is lost or doubled
 	cd bench && go test .
 	cd bench && go run ./report -quick
+	cd bench && go run ./path -store memory -requests 500 -rounds 20 -readers 50

@@ -25,6 +25,8 @@ type server struct {
 	cursor func(seq uint64) string
 	// runner is the contender that runs apart; nil where there is none.
 	runner Runner
+	// profile is where a CPU profile is written, while one is.
+	profile *os.File
 }
 
 // servers are the servers by name. Each reads its arguments and listens before it returns.
@@ -41,6 +43,7 @@ var servers = map[string]func(ctx context.Context, args []string) (*server, erro
 	"gosse":        historyGoSSE,
 	"flush":        historyFlush,
 	"count":        countLines,
+	"path":         servePath,
 }
 
 // serveHTTP listens on loopback and serves h for as long as the process lives.
@@ -64,6 +67,10 @@ func (s *server) obey(ctx context.Context, order []string) (string, error) {
 		return s.lap(ctx)
 	case "memory":
 		return resident()
+	case "profile":
+		return "ok", s.beginProfile(order[1])
+	case "profiled":
+		return "ok", s.endProfile()
 	case "cursor":
 		seq, err := strconv.ParseUint(order[1], 10, 64)
 		if err != nil || s.cursor == nil {
