@@ -83,6 +83,11 @@ var identityMutants = []mutant{
 		pkg: "./internal/api", run: "TestRevocationEndsWhatIsOpen",
 	},
 	{
+		name: "a request that is ended spoils its connection", rule: "R10.8",
+		file: "internal/httpserver/body.go", old: "!b.interleaved && !b.ended {", new: "!b.interleaved {",
+		pkg: "./internal/httpserver", run: "TestConnectionAfterRequestWasEnded",
+	},
+	{
 		name: "a download outlives its credential", rule: "R10.1",
 		file: "internal/api/output.go", old: "	if w.ctx.Err() != nil {\n", new: "	if false {\n",
 		pkg: "./internal/api", run: "TestRevocationEndsWhatIsOpen",
