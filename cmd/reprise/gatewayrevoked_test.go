@@ -17,8 +17,8 @@ import (
 	"reprise/internal/testserver"
 )
 
-// holdingUpstream is an upstream at a URL whose tool "hold" does not return before its call is cancelled. It reports that
-// it has begun if the call asks for progress.
+// holdingUpstream is an upstream at a URL whose tool "hold" does not return before its call is cancelled. It reports
+// that it has begun if the call asks for progress.
 type holdingUpstream struct {
 	*httptest.Server
 	begun, cancelled atomic.Int64 // calls

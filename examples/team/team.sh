@@ -136,6 +136,7 @@ fi
 must 'revoked|unauthenticated' "$(cat "$tmp/ended")"
 echo "archivist read \"$(cat "$tmp/followed")\" at the second replica; revoked at the first, its stream ended within" \
   "$(($(milliseconds) - revoked)) ms: $(grep -m 1 -E 'revoked|unauthenticated' "$tmp/ended")"
+echo "and at neither replica is the key good:"
 for url in "$first" "$second"; do
   REPRISE_URL=$url refused 'revoked|unauthenticated' archivist list
 done
