@@ -106,9 +106,10 @@ var identityMutants = []mutant{
 	},
 	{
 		name: "a response of the gateway outlives a revoked key", rule: "R10.1",
-		file: "cmd/reprise/gatewayserver.go", old: "				defer release()\n",
-		new: "				release()\n",
-		pkg: "./cmd/reprise", run: "TestRevokedKeyEndsWhatIsOpenAtTheGateway",
+		file: "cmd/reprise/gatewayserver.go",
+		old:  "identity.WhileGood(identity.NewContext(withVerdict(r.Context()), &who), &who)",
+		new:  "identity.NewContext(withVerdict(r.Context()), &who), func() {}",
+		pkg:  "./cmd/reprise", run: "TestRevokedKeyEndsWhatIsOpenAtTheGateway",
 	},
 	{
 		name: "a tool asks a principal's name and not its token", rule: "R8.10",
