@@ -3,6 +3,8 @@ package reprise
 import (
 	"bufio"
 	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/rand"
@@ -358,4 +360,55 @@ func (k key) mac(label string, parts []string) []byte {
 		write(p)
 	}
 	return h.Sum(nil)
+}
+
+// listPurpose separates the keys of list cursors from others.
+const listPurpose = "reprise list 1"
+
+// listPad is the multiple to which the positions of lists are padded: the digits of a uint64.
+const listPad = 20
+
+// sealList encrypts a position in a list of a tenant, ListPage.Next of a Store. Stores number the streams of all
+// tenants together, and two positions would tell a tenant how many streams others have made in between. The same
+// position has the same text. k is derived with listPurpose.
+func (k *Keyset) sealList(tenant Tenant, next string) string {
+	if next == "" {
+		return ""
+	}
+	signer := k.ring[0]
+	aead := signer.listCipher()
+	nonce := signer.mac("nonce", []string{string(tenant), next})[:aead.NonceSize()]
+	padded := make([]byte, (len(next)+listPad-1)/listPad*listPad)
+	copy(padded, next)
+	return base64.RawURLEncoding.EncodeToString(aead.Seal(nonce, nonce, padded, []byte(tenant)))
+}
+
+// openList is the inverse of sealList, for every key of the set.
+func (k *Keyset) openList(tenant Tenant, after string) (string, error) {
+	if after == "" {
+		return "", nil
+	}
+	sealed, err := base64.RawURLEncoding.DecodeString(after)
+	for i := 0; err == nil && i < len(k.ring); i++ {
+		aead := k.ring[i].listCipher()
+		if size := aead.NonceSize(); len(sealed) > size {
+			if padded, err := aead.Open(nil, sealed[:size], sealed[size:], []byte(tenant)); err == nil {
+				return strings.TrimRight(string(padded), "\x00"), nil
+			}
+		}
+	}
+	return "", fmt.Errorf("%w: %q is not a list cursor", ErrInvalid, after)
+}
+
+// listCipher returns the cipher of a key that is derived with listPurpose.
+func (k key) listCipher() cipher.AEAD {
+	block, err := aes.NewCipher(k.mac("key", nil))
+	if err != nil {
+		panic(err) // impossible for this length
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		panic(err) // impossible for AES
+	}
+	return aead
 }

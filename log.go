@@ -18,6 +18,7 @@ import (
 type Log struct {
 	store Store
 	opts  Options
+	lists *Keyset // seals the positions of List
 	// watcher is the store as a Watcher; nil if the store is not shared.
 	watcher Watcher
 	// marked means that the store lists the marker of its wrappers, which is hidden.
@@ -48,6 +49,7 @@ type Log struct {
 // it after the Log. opts may be nil.
 func Open(ctx context.Context, store Store, opts *Options) (*Log, error) {
 	l := &Log{store: store, opts: opts.withDefaults(), streams: map[StreamKey]*live{}, seed: maphash.MakeSeed()}
+	l.lists = l.opts.Keys.Derive(listPurpose)
 	if err := l.opts.Retention.validate(); err != nil {
 		return nil, err
 	}
@@ -144,7 +146,8 @@ func (l *Log) Retention(config StreamConfig) Retention { return config.Retention
 
 // List lists streams, the newest first; see ListQuery. The marker of the store's wrappers is omitted, so a page
 // of SystemTenant, or of all tenants, may have one stream less than its limit. A page of streams with large
-// labels and Meta may have fewer too.
+// labels and Meta may have fewer too. ListPage.Next is encrypted with a key of Options.Keys and for ListQuery.Tenant:
+// it reveals nothing of the streams of other tenants, and is not that of the Store.
 func (l *Log) List(ctx context.Context, q ListQuery) (ListPage, error) {
 	if q.Limit < 1 || q.Limit > 1000 {
 		return ListPage{}, fmt.Errorf("list: %w: a limit of %d, 1 to 1000 are taken", ErrInvalid, q.Limit)
@@ -152,11 +155,16 @@ func (l *Log) List(ctx context.Context, q ListQuery) (ListPage, error) {
 	if err := l.usable(); err != nil {
 		return ListPage{}, fmt.Errorf("list: %w", err)
 	}
+	var err error
+	if q.After, err = l.lists.openList(q.Tenant, q.After); err != nil {
+		return ListPage{}, fmt.Errorf("list: %w", err)
+	}
 	page, err := l.listBounded(ctx, q)
 	l.noteFailure(err)
 	if err != nil {
 		return ListPage{}, fmt.Errorf("list: %w", err)
 	}
+	page.Next = l.lists.sealList(q.Tenant, page.Next)
 	if i := slices.IndexFunc(page.Streams, func(info StreamInfo) bool { return info.Key.IsMarker() }); i >= 0 {
 		page.Streams = slices.Delete(slices.Clone(page.Streams), i, i+1)
 	}

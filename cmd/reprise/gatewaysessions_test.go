@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,22 +15,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
-
-// startHolding starts an upstream at a URL whose tool "hold" does not return before its call is cancelled.
-func startHolding(t *testing.T) *httptest.Server {
-	server := mcp.NewServer(&mcp.Implementation{Name: "upstream", Version: "1"}, nil)
-	mcp.AddTool(server, &mcp.Tool{Name: "hold"},
-		func(ctx context.Context, _ *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
-			<-ctx.Done()
-			return nil, nil, ctx.Err()
-		})
-	upstream := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server }, nil))
-	t.Cleanup(func() {
-		upstream.CloseClientConnections()
-		upstream.Close()
-	})
-	return upstream
-}
 
 // bearing sends a token with each request.
 type bearing string
@@ -90,7 +73,7 @@ func member(objects []any, name string) (values []string) {
 func TestGatewayShowsSessionsAndTasks(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "gateway.yaml")
 	check(t, os.WriteFile(config, fmt.Appendf(nil, "upstreams:\n  one: {path: /mcp, url: %q}\n  two: {url: %q}\n",
-		startHolding(t).URL, startHolding(t).URL), 0o600))
+		newHoldingUpstream(t).URL, newHoldingUpstream(t).URL), 0o600))
 	o := outliveGateway(t, "--config", config)
 	one, two := o.openSession("/mcp"), o.openSession("/two")
 	task := o.startToolTask("hold", "{}")

@@ -78,8 +78,9 @@ func (i *issuer) token(who, scope, audience string, good time.Duration) string {
 // mcpCaller sends requests to an endpoint of MCP.
 type mcpCaller struct {
 	*testing.T
-	url string
-	via http.RoundTripper // nil for that of all
+	url  string
+	via  http.RoundTripper // nil for that of all
+	tool string            // of modern calls, by default execute_code
 }
 
 // reply is what a request was answered with.
@@ -110,7 +111,7 @@ func (c mcpCaller) open(token, session, body string) *http.Response {
 	if strings.Contains(body, "2026-07-28") {
 		req.Header.Set("Mcp-Protocol-Version", "2026-07-28")
 		req.Header.Set("Mcp-Method", "tools/call")
-		req.Header.Set("Mcp-Name", "execute_code")
+		req.Header.Set("Mcp-Name", cmp.Or(c.tool, "execute_code"))
 	}
 	via := c.via
 	if via == nil {

@@ -30,7 +30,13 @@ type mcpTask struct {
 
 // ask sends a request of version 2026-07-28 to the MCP endpoint of the server. name is that of the tool, or the id of
 // the task.
-func (o *outliving) ask(method, name, params string) (task mcpTask) {
+func (o *outliving) ask(method, name, params string) mcpTask {
+	o.t.Helper()
+	return o.askAs(o.token(), method, name, params)
+}
+
+// askAs is ask with a token.
+func (o *outliving) askAs(token, method, name, params string) mcpTask {
 	o.t.Helper()
 	body := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{%s,"_meta":{"progressToken":"p","io.modelcontextprotocol/protocolVersion":"2026-07-28",`+
 		`"io.modelcontextprotocol/clientInfo":{"name":"t","version":"1"},`+
@@ -41,12 +47,8 @@ func (o *outliving) ask(method, name, params string) (task mcpTask) {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	token, err := os.ReadFile(filepath.Join(o.dir, "data", "token"))
-	if err != nil {
-		o.t.Fatal(err)
-	}
 	for name, value := range map[string]string{
-		"Authorization": "Bearer " + strings.TrimSpace(string(token)), "Content-Type": "application/json",
+		"Authorization": "Bearer " + token, "Content-Type": "application/json",
 		"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": method,
 		"Mcp-Name": name,
 	} {

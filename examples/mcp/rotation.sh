@@ -52,6 +52,7 @@ refresh() { # refresh: prints the next token, and keeps what gets the one after 
   sed -n 's/.*"access_token":"\([^"]*\)".*/\1/p' "$tmp/answer"
 }
 
+echo "a person logs in at the identity provider; the app gets a token for the server, and refreshes it"
 first=$(node "$provider/login.mjs" "$issuer" "$server" "read publish" "$tmp/login")
 expect 200 "$first" "the token of the login"
 second=$(refresh)
@@ -74,6 +75,7 @@ for _ in $(seq 600); do
   ! grep -q rotated "$tmp/issuer.out" || break
   sleep 0.05
 done
+echo "the provider has another key, and has withdrawn the old one"
 third=$(refresh)
 [ -n "$third" ] || { echo "FAILED: the provider has forgotten the login" >&2; exit 1; }
 expect 200 "$third" "a token of the new key"

@@ -118,7 +118,6 @@ type body struct {
 	inner io.ReadCloser
 	rc    *http.ResponseController
 	pause time.Duration
-	ended bool
 	whole func() // called at the end of the body, if not nil
 	// interleaved is set if the response may begin before the end of the body.
 	interleaved bool
@@ -126,40 +125,53 @@ type body struct {
 	mu    sync.Mutex
 	until time.Time // zero for no bound on the whole
 	cause error     // why reads fail, nil if they do not; see EndBody
+	ended bool
 }
 
 // Read implements io.Reader. At the end of the body net/http takes the deadline back, as it reads on to see whether
 // the client is there. After a failure it stays.
 func (b *body) Read(p []byte) (int, error) {
-	if !b.ended {
-		if err := b.allow(b.pause); err != nil {
-			return 0, err
-		}
+	if err := b.allow(b.pause); err != nil {
+		return 0, err
 	}
 	n, err := b.inner.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = b.failure(err)
 	}
-	if errors.Is(err, io.EOF) && !b.ended {
-		b.ended = true
-		if b.whole != nil {
-			b.whole()
-		}
+	if errors.Is(err, io.EOF) && b.end() && b.whole != nil {
+		b.whole()
 	}
 	return n, err
+}
+
+// end notes the end of the body. It returns false if that was noted before.
+func (b *body) end() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	first := !b.ended
+	b.ended = true
+	return first
 }
 
 // Close implements io.Closer.
 func (b *body) Close() error { return b.inner.Close() }
 
-// cut makes reads fail with cause.
+// cut makes reads fail with cause. It does nothing after the end of the body: net/http then reads on to see whether the
+// client is there, and a deadline would cancel the contexts of this request and of all that follow on the connection.
 func (b *body) cut(cause error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.interleaved {
+	if !b.interleaved && !b.ended {
 		b.cause = cause
 		_ = b.rc.SetReadDeadline(time.Unix(1, 0))
 	}
+}
+
+// state reports whether the body has ended, and whether it was cut before that.
+func (b *body) state() (ended, cut bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.ended, b.cause != nil
 }
 
 // failure returns why a read has failed with err.
@@ -169,11 +181,14 @@ func (b *body) failure(err error) error {
 	return cmp.Or(b.cause, err)
 }
 
-// allow gives the client the time d for the next bytes. A ResponseWriter without deadlines has no network connection.
-// The error is the cause of cut.
+// allow gives the client the time d for the next bytes, unless the body has ended. A ResponseWriter without deadlines
+// has no network connection. The error is the cause of cut.
 func (b *body) allow(d time.Duration) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.ended {
+		return nil
+	}
 	deadline := time.Now().Add(d)
 	if !b.until.IsZero() && b.until.Before(deadline) {
 		deadline = b.until
@@ -224,7 +239,10 @@ func (w *response) begin(status int) {
 	}
 	w.begun = true
 	b := w.body
-	if b.interleaved || b.ended {
+	if ended, cut := b.state(); b.interleaved || ended {
+		if cut && !w.stream { // maybe in the moment in which net/http began to read on
+			w.Header().Set("Connection", "close")
+		}
 		return
 	}
 	b.pause, b.until = linger, time.Time{}
@@ -232,7 +250,7 @@ func (w *response) begin(status int) {
 		b.until = time.Now().Add(linger)
 		_, _ = io.CopyN(io.Discard, b, maxIgnored+1)
 	}
-	if !b.ended {
+	if ended, _ := b.state(); !ended {
 		if !w.stream {
 			w.Header().Set("Connection", "close")
 		}

@@ -2,6 +2,8 @@ package httpserver_test
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -216,6 +218,41 @@ func TestConnectionAfterUnreadBody(t *testing.T) {
 					}
 					if tt.closes {
 						break
+					}
+				}
+			})
+		})
+	}
+}
+
+// A request that ends with its credential leaves its connection as it was for the next request, which may be that of
+// somebody else behind a proxy. A read deadline after the end of the body would cancel the contexts of both.
+func TestConnectionAfterRequestWasEnded(t *testing.T) {
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		t.Run(method, func(t *testing.T) {
+			inBubble(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/next" {
+					fmt.Fprint(w, "the context has ended: ", r.Context().Err())
+					return
+				}
+				io.Copy(io.Discard, r.Body)
+				ctx, cancel := context.WithCancelCause(r.Context())
+				defer cancel(nil)
+				defer httpserver.EndBody(ctx, r)()
+				cancel(errors.New("revoked"))
+				<-time.After(time.Second) // of the bubble
+				fmt.Fprint(w, "ended")
+			}, func(t *testing.T, conn net.Conn) {
+				in := bufio.NewReader(conn)
+				for _, tt := range [][2]string{{"/", "ended"}, {"/next", "the context has ended: <nil>"}} {
+					go fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello", method, tt[0])
+					res, err := http.ReadResponse(in, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					text, err := io.ReadAll(res.Body)
+					if err != nil || string(text) != tt[1] || res.Close {
+						t.Errorf("%s: %q, %v, closes %v; want %q", tt[0], text, err, res.Close, tt[1])
 					}
 				}
 			})

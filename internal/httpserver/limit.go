@@ -67,9 +67,11 @@ func Authenticated(r *http.Request) {
 	if !ok || c.authenticated.Load() {
 		return
 	}
-	if b, ok := r.Body.(*body); ok && !b.ended {
-		b.whole = c.authenticate
-		return
+	if b, ok := r.Body.(*body); ok {
+		if ended, _ := b.state(); !ended {
+			b.whole = c.authenticate
+			return
+		}
 	}
 	c.authenticate()
 }

@@ -21,6 +21,16 @@ var identityMutants = []mutant{
 		pkg: "./internal/api", run: "TestAnswersTakeTheSameTime",
 	},
 	{
+		name: "list cursors count the streams of all tenants", rule: "G8",
+		file: "log.go", old: "	page.Next = l.lists.sealList(q.Tenant, page.Next)\n", new: "",
+		pkg: ".", run: "TestListCursorsRevealNoOtherTenants",
+	},
+	{
+		name: "the reason of a failed webhook has the server's addresses", rule: "R10.2",
+		file: "internal/webhook/send.go", old: "		err = op.Err\n", new: "		_ = op\n",
+		pkg: "./internal/webhook", run: "TestReasonsHaveNoAddresses",
+	},
+	{
 		name: "a token is good for every audience", rule: "R10.1",
 		file: "internal/oidc/resource.go", old: "	return paths, paths != nil\n", new: "	return nil, true\n",
 		pkg: "./internal/oidc", run: "TestBadTokensAreRefused",
@@ -73,9 +83,33 @@ var identityMutants = []mutant{
 		pkg: "./internal/api", run: "TestRevocationEndsWhatIsOpen",
 	},
 	{
+		name: "a request that is ended spoils its connection", rule: "R10.8",
+		file: "internal/httpserver/body.go", old: "!b.interleaved && !b.ended {", new: "!b.interleaved {",
+		pkg: "./internal/httpserver", run: "TestConnectionAfterRequestWasEnded",
+	},
+	{
 		name: "a download outlives its credential", rule: "R10.1",
 		file: "internal/api/output.go", old: "	if w.ctx.Err() != nil {\n", new: "	if false {\n",
 		pkg: "./internal/api", run: "TestRevocationEndsWhatIsOpen",
+	},
+	{
+		name: "a task at the gateway outlives a revoked key", rule: "R10.1",
+		file: "cmd/reprise/gatewayserver.go", old: "				Life: s.lives(), Logger: s.logger,\n",
+		new: "				Logger: s.logger,\n",
+		pkg: "./cmd/reprise", run: "TestRevokedKeyEndsWhatIsOpenAtTheGateway",
+	},
+	{
+		name: "a session at the gateway outlives a revoked key", rule: "R10.1",
+		file: "cmd/reprise/gatewayserver.go", old: "			Life: s.lives(), Name: route.Name,\n",
+		new: "			Name: route.Name,\n",
+		pkg: "./cmd/reprise", run: "TestRevokedKeyEndsWhatIsOpenAtTheGateway",
+	},
+	{
+		name: "a response of the gateway outlives a revoked key", rule: "R10.1",
+		file: "cmd/reprise/gatewayserver.go",
+		old:  "identity.WhileGood(identity.NewContext(withVerdict(r.Context()), &who), &who)",
+		new:  "identity.NewContext(withVerdict(r.Context()), &who), func() {}",
+		pkg:  "./cmd/reprise", run: "TestRevokedKeyEndsWhatIsOpenAtTheGateway",
 	},
 	{
 		name: "a tool asks a principal's name and not its token", rule: "R8.10",

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -192,7 +193,8 @@ func (h *Hooks) try(ctx context.Context, hook *Hook, m *message) Answer {
 	return answer
 }
 
-// reasonOf describes why there was no response, without the URL.
+// reasonOf describes why there was no response to whoever has made the webhook: without the URL, and without the
+// addresses of this server and its resolver, which errors of package net contain.
 func reasonOf(err error) string {
 	for _, ours := range []error{ErrAddress, errPlain} {
 		if errors.Is(err, ours) {
@@ -204,6 +206,15 @@ func reasonOf(err error) string {
 			return "the receiver did not answer in time"
 		}
 		err = outer.Err
+	}
+	if lookup, ok := errors.AsType[*net.DNSError](err); ok {
+		if lookup.IsNotFound {
+			return "the name of the receiver has no address"
+		}
+		return "the name of the receiver cannot be looked up"
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		err = op.Err
 	}
 	text := err.Error()
 	return text[:min(len(text), 256)]
