@@ -110,8 +110,7 @@ func checkID(field, id string) error {
 	if id[0] == '.' {
 		return invalid(field, "an id does not begin with '.'")
 	}
-	for i := range len(id) {
-		c := id[i]
+	for _, c := range id {
 		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-') {
 			return invalid(field, "an id has letters, digits, '.', '_' and '-', not %q", c)
 		}
