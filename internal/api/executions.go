@@ -240,7 +240,7 @@ func (s *Server) listExecutions(x *exchange) error {
 	}
 	page, err := s.host.List(x.r.Context(), x.who.Tenant, q)
 	if err != nil {
-		return err
+		return x.query.listError(err)
 	}
 	return s.answer(x, http.StatusOK, struct {
 		Executions []executionBody `json:"executions"`
