@@ -155,7 +155,7 @@ func hasNUL(s string) bool { return strings.IndexByte(s, 0) >= 0 }
 func (r *Request) checkEnv() error {
 	for _, k := range slices.Sorted(maps.Keys(r.Env)) {
 		if k == "" || strings.Contains(k, "=") || hasNUL(k) || hasNUL(r.Env[k]) {
-			return invalid("env", "%q is no name and value of a variable", k)
+			return invalid("env", "%q is not a variable: a name has a byte and no '=', and nothing has a NUL", k)
 		}
 	}
 	return nil
