@@ -49,28 +49,22 @@ func (k StreamKey) Validate() error {
 	if len(k.Tenant) == 0 || len(k.Tenant) > maxTenantBytes {
 		return fmt.Errorf("%w: a tenant is 1 to %d bytes long", ErrInvalid, maxTenantBytes)
 	}
-	for i := range len(k.Tenant) {
-		if !isNameByte(k.Tenant[i]) {
-			return fmt.Errorf("%w: tenant %q holds %q", ErrInvalid, k.Tenant, k.Tenant[i])
-		}
+	if r, ok := foreignRune(k.Tenant); ok {
+		return fmt.Errorf("%w: tenant %q holds %q", ErrInvalid, k.Tenant, r)
 	}
 	if len(k.Name) == 0 || len(k.Name) > maxNameBytes {
 		return fmt.Errorf("%w: a stream name is 1 to %d bytes long", ErrInvalid, maxNameBytes)
 	}
 	namespace := k.Namespace()
-	for i := range len(namespace) - 1 {
-		if !isNameByte(namespace[i]) {
-			return fmt.Errorf("%w: stream name %q holds %q", ErrInvalid, k.Name, namespace[i])
-		}
+	if r, ok := foreignRune(strings.TrimSuffix(namespace, ":")); ok {
+		return fmt.Errorf("%w: stream name %q holds %q", ErrInvalid, k.Name, r)
 	}
 	for segment := range strings.SplitSeq(k.Name[len(namespace):], "/") {
 		if segment == "" || segment == "." || segment == ".." {
 			return fmt.Errorf("%w: stream name %q has the segment %q", ErrInvalid, k.Name, segment)
 		}
-		for i := range len(segment) {
-			if !isNameByte(segment[i]) {
-				return fmt.Errorf("%w: stream name %q holds %q", ErrInvalid, k.Name, segment[i])
-			}
+		if r, ok := foreignRune(segment); ok {
+			return fmt.Errorf("%w: stream name %q holds %q", ErrInvalid, k.Name, r)
 		}
 	}
 	return nil
@@ -238,10 +232,8 @@ func (o Owner) validate() error {
 		return fmt.Errorf("%w: owner %q with fence %d: a name has 1 to %d bytes, a fence is at least 1", ErrInvalid,
 			o.Name, o.Fence, maxTenantBytes)
 	}
-	for i := range len(o.Name) {
-		if !isNameByte(o.Name[i]) {
-			return fmt.Errorf("%w: owner %q holds %q", ErrInvalid, o.Name, o.Name[i])
-		}
+	if r, ok := foreignRune(o.Name); ok {
+		return fmt.Errorf("%w: owner %q holds %q", ErrInvalid, o.Name, r)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"time"
+	"unicode/utf8"
 )
 
 // Event is one thing that happened in a stream.
@@ -93,15 +94,24 @@ func checkType(t string, end bool) error {
 	if len(t) > maxTypeBytes {
 		return fmt.Errorf("%w: an event type of %d bytes, at most %d are taken", ErrInvalid, len(t), maxTypeBytes)
 	}
-	for i := range len(t) {
-		if !isNameByte(t[i]) {
-			return fmt.Errorf("%w: event type %q holds %q", ErrInvalid, t, t[i])
-		}
+	if r, ok := foreignRune(t); ok {
+		return fmt.Errorf("%w: event type %q holds %q", ErrInvalid, t, r)
 	}
 	if t == TypeGap || t == TypeError || t == TypeOpen || t == TypeEnd && !end {
 		return fmt.Errorf("%w: event type %q is taken", ErrInvalid, t)
 	}
 	return nil
+}
+
+// foreignRune returns the first character that a name may not have, if there is one. Bytes that are not UTF-8 count as
+// U+FFFD.
+func foreignRune[T ~string](name T) (rune, bool) {
+	for _, r := range name {
+		if r >= utf8.RuneSelf || !isNameByte(byte(r)) {
+			return r, true
+		}
+	}
+	return 0, false
 }
 
 func isNameByte(c byte) bool {

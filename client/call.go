@@ -105,6 +105,14 @@ func (c *Client) failures() backoff.Failures {
 	return backoff.Failures{Pause: backoff.Backoff{First: c.opts.MinWait, Most: c.opts.MaxWait}}
 }
 
+// giveUp returns how long a call is retried.
+func (c *Client) giveUp() time.Duration {
+	if c.met.Load() {
+		return c.opts.GiveUp
+	}
+	return c.opts.GiveUpFirst
+}
+
 // call sends r until it is answered, and reads the JSON of the answer into out unless that
 // is nil. The error is the cause if ctx is cancelled, or else a *Error.
 func (c *Client) call(ctx context.Context, r *request, out any) error {
@@ -125,7 +133,7 @@ func (c *Client) tryAgain(ctx context.Context, r *request, try func(context.Cont
 		}
 		pause := wait.Next(askedWait(err))
 		again := spell.allows(err, c.met.Load(), c.foreignGiveUp, pause) ||
-			Retryable(err) && !wait.Outlasts(c.opts.GiveUp, pause)
+			Retryable(err) && !wait.Outlasts(c.giveUp(), pause)
 		if !again || r.once && !unsent(err) {
 			return &Error{Op: r.op, Err: err, Tries: wait.Tries()}
 		}

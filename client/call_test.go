@@ -128,6 +128,25 @@ func TestCallsGiveUp(t *testing.T) {
 		if took := time.Since(begun); took > 32*time.Second { // the first and the last try take a second each
 			t.Errorf("took %v", took)
 		}
+		begun = time.Now()
+		_, err = silent.client(t, client.Options{Timeout: time.Second, GiveUpFirst: 4 * time.Second}).Show(t.Context(), "x")
+		if took := time.Since(begun); err == nil || took > 6*time.Second {
+			t.Errorf("a server that was never met: %v after %v", err, took)
+		}
+		refusal := problemAnswer(404, "", "not_found", false)
+		once := &wire{answer: func(n int, _ *http.Request) ([]byte, bool) {
+			if n > 0 {
+				return nil, true
+			}
+			return refusal, false
+		}}
+		met := once.client(t, client.Options{Timeout: time.Second, GiveUpFirst: 4 * time.Second})
+		_, _ = met.Show(t.Context(), "x")
+		begun = time.Now()
+		_, err = met.Show(t.Context(), "x")
+		if took := time.Since(begun); err == nil || took < 10*time.Second {
+			t.Errorf("a server that was met: %v after %v", err, took)
+		}
 		w := script(problemAnswer(503, "", "store_unavailable", true))
 		_, err = w.client(t, client.Options{GiveUp: -1}).Show(t.Context(), "x")
 		if !errors.Is(err, reprise.ErrUnavailable) || w.count() != 1 {

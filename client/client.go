@@ -45,6 +45,9 @@ type Options struct {
 	// do not come from the server, such as a proxy's 404, are retried for 60 s.
 	// Negative: no retry.
 	GiveUp time.Duration
+	// GiveUpFirst is GiveUp for calls as long as the server has never answered this Client: there may be none.
+	// Default: that of GiveUp.
+	GiveUpFirst time.Duration
 	// Timeout limits one attempt of a call, except calls that wait for an event by design. Default: 30 s.
 	Timeout time.Duration
 	// Compression says whether the client asks for events in gzip. Default: CompressRemote.
@@ -59,6 +62,7 @@ func (o *Options) withDefaults() Options {
 	d.MinWait = cmp.Or(d.MinWait, 500*time.Millisecond)
 	d.MaxWait = cmp.Or(d.MaxWait, 30*time.Second)
 	d.GiveUp = cmp.Or(d.GiveUp, 30*time.Second)
+	d.GiveUpFirst = cmp.Or(d.GiveUpFirst, d.GiveUp)
 	d.Timeout = cmp.Or(d.Timeout, 30*time.Second)
 	d.URL = cmp.Or(d.URL, os.Getenv("REPRISE_URL"), DefaultURL)
 	d.Token = cmp.Or(d.Token, os.Getenv("REPRISE_TOKEN"))
@@ -86,8 +90,8 @@ func New(opts *Options) (*Client, error) {
 	base, err := url.Parse(o.URL)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" ||
 		base.Fragment != "" {
-		return nil, fmt.Errorf("%w: the server's URL %q is not an http or https URL without a query",
-			reprise.ErrInvalid, o.URL)
+		return nil, fmt.Errorf("%w: the server's URL %q is not that of an http or https server, such as %s",
+			reprise.ErrInvalid, o.URL, DefaultURL)
 	}
 	found := false // in a file of this machine, for which the server has to prove itself
 	if o.Token == "" && isLoopback(base.Hostname()) {

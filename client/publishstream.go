@@ -216,7 +216,7 @@ func (s *PublishStream) publishAll() error {
 		}
 		pause := wait.Next(askedWait(err))
 		again := spell.allows(err, c.met.Load(), c.foreignGiveUp, pause) ||
-			Retryable(err) && !wait.Outlasts(c.opts.GiveUp, pause)
+			Retryable(err) && !wait.Outlasts(c.giveUp(), pause)
 		if !again {
 			return &Error{Op: "publish to " + s.p.name, Err: err, Tries: wait.Tries()}
 		}

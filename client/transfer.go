@@ -67,7 +67,7 @@ func (t *transfer) failed(ctx context.Context, err error) error {
 	pause := t.wait.Next(askedWait(err))
 	giveUp := t.opts.GiveUp
 	if refused, ok := problem.As(err); giveUp == 0 && (ok && refused.Code != "" || !t.c.met.Load()) {
-		giveUp = t.c.opts.GiveUp
+		giveUp = t.c.giveUp()
 	}
 	if !Retryable(err) || t.wait.Outlasts(giveUp, pause) {
 		return &Error{Op: t.op, Err: err, Tries: t.wait.Tries()}

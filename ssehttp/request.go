@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"reprise"
+	"reprise/internal/problem"
 )
 
 // Request describes what a reader asks for.
@@ -42,23 +43,28 @@ func ParseRequest(r *http.Request) (Request, error) {
 	case "event":
 		req.GapEvent = true
 	default:
-		return Request{}, fmt.Errorf("%w: gap=%q, it may be \"event\" or \"error\"", reprise.ErrInvalid, gap)
+		return Request{}, invalid("gap", `%q is not "event" or "error"`, gap)
 	}
 	switch cursors := query.Get("cursors"); cursors {
 	case "", "id":
 	case "event":
 		req.CursorEvent = true
 	default:
-		return Request{}, fmt.Errorf("%w: cursors=%q, it may be \"event\" or \"id\"", reprise.ErrInvalid, cursors)
+		return Request{}, invalid("cursors", `%q is not "event" or "id"`, cursors)
 	}
 	if types := query.Get("types"); types != "" {
 		req.Types = strings.Split(types, ",")
 		if len(req.Types) > maxTypes || slices.Contains(req.Types, "") {
-			return Request{}, fmt.Errorf("%w: types is 1 to %d event types with commas between",
-				reprise.ErrInvalid, maxTypes)
+			return Request{}, invalid("types", "%q is not a list of 1 to %d event types with commas between them",
+				types, maxTypes)
 		}
 	}
 	return req, nil
+}
+
+// invalid returns the problem of a query parameter, which wraps reprise.ErrInvalid.
+func invalid(parameter, format string, args ...any) error {
+	return problem.Invalid(http.StatusBadRequest, parameter, fmt.Sprintf(format, args...))
 }
 
 // maxRefusals bounds how often Open asks for the fork that a refusal names: the stream may fork again each time.

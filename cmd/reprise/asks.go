@@ -8,13 +8,16 @@ import (
 	"syscall"
 )
 
-// askedToStop is why a context was cancelled on which INT or TERM has come.
+// askedToStop is why a context was cancelled on which INT, TERM or HUP has come.
 type askedToStop struct{ signal syscall.Signal }
 
 func (a *askedToStop) Error() string {
 	name := "SIGTERM"
-	if a.signal == syscall.SIGINT {
+	switch a.signal {
+	case syscall.SIGINT:
 		name = "SIGINT"
+	case syscall.SIGHUP:
+		name = "SIGHUP"
 	}
 	return fmt.Sprintf("stopped by %s", name)
 }
@@ -60,6 +63,29 @@ func (s *stops) stages(parent context.Context, n int) (stages []context.Context,
 		signal.Reset(syscall.SIGINT, syscall.SIGTERM)
 	}()
 	return stages, func() { ends[n-1](context.Canceled) }
+}
+
+// orHangup returns a context that also ends with the first HUP, which a terminal sends that closes, so that a server
+// stops as at TERM. Later ones have no effect: shells and the system repeat it. Under nohup it is ignored as before.
+// release must be called.
+func orHangup(parent context.Context) (please context.Context, release func()) {
+	please, end := context.WithCancelCause(parent)
+	if signal.Ignored(syscall.SIGHUP) {
+		return please, func() { end(context.Canceled) }
+	}
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	go func() {
+		select {
+		case <-hangups:
+			end(&askedToStop{signal: syscall.SIGHUP})
+		case <-please.Done():
+		}
+	}()
+	return please, func() {
+		signal.Stop(hangups)
+		end(context.Canceled)
+	}
 }
 
 // context is for what simply stops when it is asked to.

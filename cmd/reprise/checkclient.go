@@ -30,13 +30,13 @@ For example: reprise check-client -- python3 service.py`
 // Run runs the suite.
 func (c *checkClientCmd) Run(ctx context.Context, asked *stops) error {
 	opts := &clienttest.Options{Command: c.Command, Quick: c.Quick}
-	if len(opts.Command) > 0 && opts.Command[0] == "--" {
-		opts.Command = opts.Command[1:]
+	var err error
+	if opts.Command, err = commandLine(c.Command); err != nil {
+		return err
 	}
 	if len(opts.Command) == 0 {
 		return usage("no command starts the client")
 	}
-	var err error
 	if opts.Only, err = regexp.Compile(c.Only); err != nil {
 		return usage("--only: %w", err)
 	}

@@ -19,7 +19,7 @@ func (c *connect) client() (*client.Client, error) { return c.clientWith(client.
 // clientWith returns a client with options, to which it adds the URL and the token.
 func (c *connect) clientWith(options client.Options) (*client.Client, error) {
 	opts := &options
-	opts.URL = c.URL
+	opts.URL, opts.GiveUpFirst = c.URL, firstPatience
 	if c.TokenFile != "" {
 		token, err := os.ReadFile(c.TokenFile)
 		if err != nil {

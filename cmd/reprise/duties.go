@@ -33,7 +33,7 @@ func (c *dutyFlags) allowed() ([]netip.Prefix, error) {
 		if err != nil {
 			addr, aerr := netip.ParseAddr(text)
 			if aerr != nil {
-				return nil, usage("--webhook-allow %s: it is no network such as 10.0.0.0/8, and no address", text)
+				return nil, usage("--webhook-allow %s: it is neither an address nor a network such as 10.0.0.0/8", text)
 			}
 			p = netip.PrefixFrom(addr, addr.BitLen())
 		}

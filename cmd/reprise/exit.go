@@ -93,6 +93,34 @@ func usageHint(command *kong.Context) string {
 	return fmt.Sprintf(`"%s --help" shows how it is used.`, commandName(command.Selected()))
 }
 
+// listings are the verbs that list what an operation of package client has not found, by the beginning of what the
+// operation is about.
+var listings = []struct{ object, verb string }{
+	{"/v1/schedules", "reprise schedule list"},
+	{"/v1/webhooks", "reprise webhook list"},
+	{"/v1/keys", "reprise key list"},
+	{"/v1/quota", "reprise key list"},
+	{"interpreter ", "reprise interpreter list"},
+	{"MCP session ", "reprise list --mcp"},
+	{"calls of MCP session ", "reprise list --mcp"},
+	{"session ", "reprise list --sessions"},
+	{"task ", "reprise list --tasks"},
+	{"stream ", "reprise list --streams"},
+}
+
+// listing returns the verb that lists what err has not found.
+func listing(err error) string {
+	if failed, ok := errors.AsType[*client.Error](err); ok {
+		_, object, _ := strings.Cut(failed.Op, " ")
+		for _, l := range listings {
+			if strings.HasPrefix(object, l.object) {
+				return l.verb
+			}
+		}
+	}
+	return "reprise list"
+}
+
 // hint returns advice about err, or "".
 func hint(err error) string {
 	p, _ := problem.As(err)
@@ -114,8 +142,10 @@ func hint(err error) string {
 		return "Does REPRISE_URL lead to a Reprise server?"
 	case strings.Contains(p.Detail, "; serve --"): // that is one
 		return ""
+	case strings.HasPrefix(p.Detail, "there is no such path"):
+		return "Is REPRISE_URL the address of the server, without a path, and the server as new as this program?"
 	case errors.Is(err, reprise.ErrNotFound):
-		return `"reprise list" shows what there is.`
+		return fmt.Sprintf("%q shows what there is.", listing(err))
 	case p.Code == problem.CodeCursorMalformed:
 		return `A cursor is what "follow --json" shows beside an event; earliest and tail can be named too.`
 	case p.Code == problem.CodeCursorExpired, p.Code == problem.CodeEpochChanged:

@@ -55,6 +55,8 @@ func (c *gatewayCmd) Run(ctx context.Context, asked *stops) error {
 	}
 	please, now, release := asked.watch(ctx)
 	defer release()
+	please, release = orHangup(please)
+	defer release()
 	s, err := c.open(please, routes, newLogger(c.LogFormat, c.LogLevel))
 	if stoppedEarly(err) {
 		return nil

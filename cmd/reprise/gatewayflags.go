@@ -8,7 +8,7 @@ type upstreamFlags struct {
 	Shared         bool              `help:"Use one connection to the upstream for all sessions, instead of one per session."`
 	KeepsState     bool              `help:"Refuse a session whose upstream has ended, instead of starting another upstream for it."`
 	Dir            string            `placeholder:"DIR" help:"Directory of the command. Default: the current one."`
-	Env            map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Variable for the command. May be repeated. In the value, {{name}}, {{tenant}}, {{claims.CLAIM}} and {{secrets.NAME}} are replaced by values of the caller."`
+	Env            map[string]string `env:"-" placeholder:"NAME=VALUE" mapsep:"none" help:"Variable for the command. May be repeated. In the value, {{name}}, {{tenant}}, {{claims.CLAIM}} and {{secrets.NAME}} are replaced by values of the caller."`
 	PassEnv        []string          `placeholder:"NAME" sep:"none" help:"Variable of the gateway's environment that the command gets. May be repeated."`
 	Header         map[string]string `placeholder:"NAME=VALUE" mapsep:"none" help:"Header of each request to the URL. May be repeated. The value may refer to the caller, as with --env."`
 	CallTimeout    time.Duration     `placeholder:"DURATION" help:"How long the upstream may be silent about a request. Default: no limit."`

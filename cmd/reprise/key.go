@@ -91,7 +91,7 @@ type keyAddCmd struct {
 	Tenant string        `default:"default" placeholder:"NAME" help:"Tenant whose data the key can access. Default: ${default}."`
 	Scope  []string      `required:"" placeholder:"SCOPE" help:"Scope: read, publish, run, control, admin or audit. The first four may have a name prefix, as in read:ci-. May be repeated."`
 	TTL    time.Duration `name:"ttl" placeholder:"DURATION" help:"Lifetime. Default: no expiry."`
-	Limit  []string      `placeholder:"QUOTA=N" help:"Quota of the key, instead of --limit-principal of serve: running, queued, starts, streams, bytes, readers, sessions, requests, calls or upload, as in running=5,bytes=1GiB. May be repeated."`
+	Limit  []string      `env:"-" placeholder:"QUOTA=N" help:"Quota of the key, instead of --limit-principal of serve: running, queued, starts, streams, bytes, readers, sessions, requests, calls or upload, as in running=5,bytes=1GiB. May be repeated."`
 }
 
 // Run makes it.

@@ -15,7 +15,9 @@ import (
 	"os"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -82,7 +84,7 @@ const description = `Run commands and publish events over connections that break
 
 Start a server with "reprise serve", then "reprise run -- COMMAND".
 
-Every flag has an environment variable, such as REPRISE_LISTEN for --listen, except --id of run and flags that say what kind of thing a name is. Clients find the server by REPRISE_URL and REPRISE_TOKEN, or else at http://127.0.0.1:7070 with the token file of that server. Terminals get headings and colours: NO_COLOR=1 turns the colours off, and CLICOLOR_FORCE=1 turns them on everywhere.
+Most flags have an environment variable, such as REPRISE_LISTEN for --listen; the help of a verb shows it in parentheses. Clients find the server by REPRISE_URL and REPRISE_TOKEN, or else at http://127.0.0.1:7070 with the token file of that server. Terminals get headings and colours: NO_COLOR=1 turns the colours off, and CLICOLOR_FORCE=1 turns them on everywhere.
 
 Exit codes: 0 done; 1 failed; 2 wrong usage; 130 or 143 ended by INT or TERM. "run", "follow" and "wait" exit as the command did: its own code, 128 and the number of the signal that killed it, 124 when it timed out, 127 when it could not be started, 130 when it was cancelled but exited with 0; 125 is a failure of reprise, a lost run or lost events.`
 
@@ -99,13 +101,48 @@ func Main(args []string) int {
 		if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
 			command = wrong.Context
 		}
-		return report(os.Stderr, &exit{code: exitUsage, err: err}, command)
+		return report(os.Stderr, &exit{code: exitUsage, err: withoutEmpty(err)}, command)
+	}
+	if err := negative(command); err != nil {
+		return report(os.Stderr, err, command)
 	}
 	verb, _, _ := strings.Cut(command.Command(), " ")
 	if err := unavailable(runtime.GOOS, verb, flagText(command, "url")); err != nil {
 		return report(os.Stderr, err, command)
 	}
 	return report(os.Stderr, nameFlag(command, command.Run()), command)
+}
+
+// withoutEmpty returns an error of the parser without the empty value among those that a flag takes: it stands for a
+// flag that is not given.
+func withoutEmpty(err error) error {
+	if before, after, ok := strings.Cut(err.Error(), `must be one of "",`); ok {
+		return errors.New(before + "must be one of " + after)
+	}
+	return err
+}
+
+// negatives are the flags whose negative values mean something: none, or never.
+var negatives = []string{"max-queued", "max-interpreters", "sweep-every"}
+
+// negative refuses negative numbers, which would otherwise count as defaults or as no limit.
+func negative(command *kong.Context) error {
+	for _, flag := range command.Flags() {
+		var below bool
+		value := command.FlagValue(flag)
+		switch value := value.(type) {
+		case int:
+			below = value < 0
+		case int64:
+			below = value < 0
+		case time.Duration:
+			below = value < 0
+		}
+		if below && !slices.Contains(negatives, flag.Name) {
+			return usage("--%s %v: it must not be negative", flag.Name, value)
+		}
+	}
+	return nil
 }
 
 // parser reads command lines of a grammar.

@@ -201,7 +201,8 @@ func (c *quotaCmd) Run(ctx context.Context, asked *stops) error {
 	var shown struct {
 		Quotas []quotaShown `json:"quotas"`
 	}
-	if err := askJSON(ctx, server, http.MethodGet, "/v1/quota?"+query.Encode(), nil, &shown); err != nil {
+	path := strings.TrimSuffix("/v1/quota?"+query.Encode(), "?")
+	if err := askJSON(ctx, server, http.MethodGet, path, nil, &shown); err != nil {
 		return err
 	}
 	t := newTable(stdout, "QUOTA", "OF", "USED", "LIMIT")

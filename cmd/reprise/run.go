@@ -222,15 +222,23 @@ func noting(started *atomic.Bool, events iter.Seq2[client.Event, error]) iter.Se
 	}
 }
 
+// commandLine returns the command that the rest of a command line names, which the parser leaves as it is: also flags
+// that the verb does not know.
+func commandLine(rest []string) ([]string, error) {
+	switch {
+	case len(rest) > 0 && rest[0] == "--":
+		return rest[1:], nil
+	case len(rest) > 0 && strings.HasPrefix(rest[0], "-"):
+		return nil, usage("unknown flag %s; a command that begins with a dash goes behind --", rest[0])
+	}
+	return rest, nil
+}
+
 // request returns the request to the server.
 func (c *runCmd) request() (client.StartRequest, error) {
-	argv := c.Argv
-	switch {
-	case len(argv) > 0 && argv[0] == "--":
-		argv = argv[1:]
-	case len(argv) > 0 && strings.HasPrefix(argv[0], "-"):
-		return client.StartRequest{}, usage("unknown flag %s; a command that begins with a dash goes behind --",
-			argv[0])
+	argv, err := commandLine(c.Argv)
+	if err != nil {
+		return client.StartRequest{}, err
 	}
 	if len(argv) == 0 && c.Language == "" && c.Interpreter == "" {
 		return client.StartRequest{}, usage("which command? For example: reprise run -- make test")

@@ -118,9 +118,9 @@ type scheduleAddCmd struct {
 
 // Run makes it.
 func (c *scheduleAddCmd) Run(ctx context.Context, asked *stops) error {
-	argv := c.Argv
-	if len(argv) > 0 && argv[0] == "--" {
-		argv = argv[1:]
+	argv, err := commandLine(c.Argv)
+	if err != nil {
+		return err
 	}
 	if len(argv) == 0 {
 		return usage("schedule add: a command is needed, behind --")
@@ -146,7 +146,7 @@ func (c *scheduleAddCmd) Run(ctx context.Context, asked *stops) error {
 	if c.JSON {
 		return printObject(made.raw)
 	}
-	_, err := fmt.Fprintln(stdout, made.ID)
+	_, err = fmt.Fprintln(stdout, made.ID)
 	return err
 }
 

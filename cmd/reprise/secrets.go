@@ -36,7 +36,21 @@ func (c *serveCmd) keys() (*reprise.Keyset, error) {
 	if err := os.MkdirAll(c.secrets(), 0o700); err != nil {
 		return nil, fmt.Errorf("directory of the secrets: %w", err)
 	}
-	return reprise.LoadKeyset(filepath.Join(c.secrets(), keysFile))
+	path := filepath.Join(c.secrets(), keysFile)
+	keys, err := reprise.LoadKeyset(path)
+	if err != nil {
+		return nil, err
+	}
+	return keys, checkPrivate(path, "remove it for new keys, with which no cursor stays valid, if others may have read it")
+}
+
+// checkPrivate refuses a secret that others may read. otherwise says how to replace it.
+func checkPrivate(path, otherwise string) error {
+	info, err := os.Stat(path)
+	if err != nil || !othersMayRead(path, info) {
+		return err
+	}
+	return fmt.Errorf("%s may be read by others (%v): chmod 600 it, and %s", path, info.Mode(), otherwise)
 }
 
 // apiKeysFile and revokedFile are in the data directory: the API keys where no replicas share a store, and which
@@ -130,9 +144,8 @@ func (c *serveCmd) verifier() (identity.Verifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	if info, err := os.Stat(path); err == nil && othersMayRead(path, info) {
-		return nil, fmt.Errorf("%s may be read by others (%v): chmod 600 it, and remove it for a new token if others may have read it",
-			path, info.Mode())
+	if err := checkPrivate(path, "remove it for a new token if others may have read it"); err != nil {
+		return nil, err
 	}
 	return identity.NewToken(token)
 }

@@ -36,7 +36,7 @@ type serveCmd struct {
 func (*serveCmd) Help() string {
 	return `The first start writes a random token to DIR/token, and the keys that sign cursors to DIR/keys, both readable by their owner only. The server answers requests once it has printed the line "listening on URL" to stdout. If the store is on another server that cannot be reached, the server waits for it: /healthz succeeds, and all other requests, including /readyz, fail with store_unavailable.
 
-At INT or TERM the server answers running requests, tells readers to reconnect, and exits. Running commands continue under their supervisors, and the next server with the same data directory takes them over. This also works after the server was killed. A second signal within a second, or --stop-executions, ends the commands. With the store memory: commands always end with the server, because their output is lost with it.
+At INT, TERM or HUP the server answers running requests, tells readers to reconnect, and exits. Running commands continue under their supervisors, and the next server with the same data directory takes them over. This also works after the server was killed. A second INT or TERM within a second, or --stop-executions, ends the commands. With the store memory: commands always end with the server, because their output is lost with it.
 
 If this machine supports the isolation level limits, commands cannot become another user, signal or inspect other processes, or reach the data directory; "reprise doctor" says whether it does. Start a command that needs sudo with --isolation none.
 
@@ -68,6 +68,8 @@ func (c *serveCmd) Run(ctx context.Context, asked *stops) (err error) {
 		return usage("--heartbeat %v: it must be longer than nothing", c.Heartbeat)
 	}
 	please, now, release := asked.watch(ctx)
+	defer release()
+	please, release = orHangup(please)
 	defer release()
 	s, err := c.open(please, newLogger(c.LogFormat, c.LogLevel))
 	if stoppedEarly(err) {

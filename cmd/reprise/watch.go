@@ -31,7 +31,7 @@ type watchCmd struct {
 	CursorFile string   `placeholder:"FILE" help:"Save the position in this file, and begin at the saved one. Without it each start begins at the beginning."`
 	Tries      int      `default:"3" placeholder:"N" help:"How often the command is tried for an event. Default: ${default}."`
 	SkipFailed bool     `help:"Continue after an event for which every try has failed. Default: stop there."`
-	Data       bool     `help:"Pass only the data of the event to the command's stdin, as follow shows it. Default: the event as a line of JSON."`
+	Data       bool     `env:"-" help:"Pass only the data of the event to the command's stdin, as follow shows it. Default: the event as a line of JSON."`
 
 	Name string `arg:"" optional:"" help:"Name of the stream or id of the execution."`
 }

@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -176,6 +177,7 @@ func checkMembers(path string, text json.RawMessage, t reflect.Type) error {
 		return unprocessable(path, named(path)+"an object is expected")
 	}
 	known := fieldsByName(t)
+	var seen []string
 	for decoder.More() {
 		token, err := decoder.Token()
 		if err != nil {
@@ -184,10 +186,13 @@ func checkMembers(path string, text json.RawMessage, t reflect.Type) error {
 		name, _ := token.(string) // a name is all that can stand here
 		at := join(path, name)
 		field, ok := known[name]
-		if !ok {
-			return unprocessable(httpserver.Clip(at, 128), "there is no such member, or it is given twice")
+		switch {
+		case !ok:
+			return unprocessable(httpserver.Clip(at, 128), "there is no such member")
+		case slices.Contains(seen, name):
+			return unprocessable(at, "the member is given twice")
 		}
-		delete(known, name)
+		seen = append(seen, name)
 		var value json.RawMessage
 		if err := decoder.Decode(&value); err != nil {
 			return badRequest(at, err.Error())

@@ -22,7 +22,7 @@ func listEach[E, T any](x *exchange, endpoints []E,
 	if cursor != "" {
 		number, rest, _ := strings.Cut(cursor, ".")
 		if at, err = strconv.Atoi(number); err != nil || at < 0 || at >= len(endpoints) {
-			return nil, "", badRequest("cursor", "it is that of no page")
+			return nil, "", badRequest("cursor", "it is not the next_cursor of a page of this list")
 		}
 		after = rest
 	}

@@ -89,7 +89,7 @@ func (rd *reading) parse(x *exchange) error {
 	if rd.form != jsonType {
 		for _, name := range []string{"limit", "wait", "cursor"} {
 			if x.query.text(name) != "" {
-				return badRequest(name, "pages alone have it: ask for "+jsonType)
+				return badRequest(name, "only a page has it: ask for "+jsonType)
 			}
 		}
 	}

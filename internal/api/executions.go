@@ -71,7 +71,7 @@ func (s *Server) startExecution(x *exchange) error {
 	req.IdempotencyKey = x.r.Header.Get(idempotencyKeyHeader)
 	hold, err := x.query.duration("hold", maxHold)
 	if err == nil && hold > 0 && form != sseType {
-		err = badRequest("hold", "output is held back for the events of the answer alone: ask for "+sseType)
+		err = badRequest("hold", "only the reader of the answer can hold output back: ask for "+sseType)
 	}
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (x *exchange) awaitReceipts(hold *execution.Hold) {
 func (s *Server) takeReceipt(x *exchange) error {
 	recordOf(x.w).Quiet = true
 	if x.query.text("seq") == "" {
-		return badRequest("seq", "that of the last event that was received is missing")
+		return badRequest("seq", "the seq of the last event that was received is needed")
 	}
 	seq, err := x.query.number("seq", 0, 0, math.MaxInt64)
 	if err != nil {
@@ -206,7 +206,7 @@ func (s *Server) takeReceipt(x *exchange) error {
 	}
 	hold := s.host.Held(x.who.Tenant, id, x.r.Header.Get(holdHeader))
 	if hold == nil {
-		return problem.New(problem.CodeNotFound, "no output is held back for who shows this "+holdHeader)
+		return problem.New(problem.CodeNotFound, "no output is held back for the reader of this "+holdHeader)
 	}
 	hold.Received(uint64(seq))
 	return x.done()
@@ -240,7 +240,7 @@ func (s *Server) listExecutions(x *exchange) error {
 	}
 	page, err := s.host.List(x.r.Context(), x.who.Tenant, q)
 	if err != nil {
-		return err
+		return x.query.listError(err)
 	}
 	return s.answer(x, http.StatusOK, struct {
 		Executions []executionBody `json:"executions"`

@@ -141,7 +141,7 @@ func (s *Server) listMCPCalls(x *exchange) error {
 	return findIn(s.endpointsFor(x, identity.ScopeRead), func(e *MCPEndpoint) error {
 		page, err := e.Handler.Calls(x.r.Context(), x.who.Tenant, x.r.PathValue("id"), limit, cursor)
 		if err != nil {
-			return err
+			return x.query.listError(err)
 		}
 		shown := make([]mcpCallBody, len(page.Calls))
 		for i := range page.Calls {

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -169,8 +170,8 @@ func parseRange(header string, size int64) (span, int) {
 	return span{first, min(last, size-1) - first + 1}, rangeGood
 }
 
-// parseOffset reads digits and nothing else.
+// parseOffset reads digits and nothing else. A number that is too large becomes the largest one.
 func parseOffset(text string) (int64, bool) {
 	n, err := strconv.ParseUint(text, 10, 63)
-	return int64(n), err == nil
+	return int64(n), err == nil || errors.Is(err, strconv.ErrRange)
 }

@@ -80,7 +80,7 @@ func decodeEvents(mediaType, eventType string, body []byte) ([]reprise.Event, er
 	return decodeEventsSlowly(mediaType, body)
 }
 
-var errTypeOfJSON = badRequest("type", "the type of JSON events stands in the events")
+var errTypeOfJSON = badRequest("type", "an event in JSON has its type as a member")
 
 // decodeEventsSlowly reads the events that scanEvents does not support, and determines the error in an invalid body.
 func decodeEventsSlowly(mediaType string, body []byte) ([]reprise.Event, error) {

@@ -1,12 +1,15 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"reprise"
 	"reprise/internal/httpserver"
 )
 
@@ -24,13 +27,20 @@ func parseQuery(raw string, known []string) (query, error) {
 	}
 	for name, given := range values {
 		if !slices.Contains(known, name) {
-			return nil, badRequest(httpserver.Clip(name, 64), "this call does not know the parameter")
+			return nil, badRequest(httpserver.Clip(name, 64), unknownParameter(name, known))
 		}
 		if len(given) > 1 && name != repeatable {
 			return nil, badRequest(name, "the parameter is given twice")
 		}
 	}
 	return query(values), nil
+}
+
+func unknownParameter(name string, known []string) string {
+	if len(known) == 0 {
+		return fmt.Sprintf("this call takes no parameters, so no %.64q", name)
+	}
+	return fmt.Sprintf("this call has no parameter %.64q; it takes %s", name, strings.Join(known, ", "))
 }
 
 func (q query) text(name string) string { return url.Values(q).Get(name) }
@@ -81,4 +91,12 @@ const (
 func (q query) page() (limit int, cursor string, err error) {
 	n, err := q.number("limit", defaultLimit, 1, maxLimit)
 	return int(n), q.text("cursor"), err
+}
+
+// listError returns err, or the problem of the parameter cursor if err refuses it.
+func (q query) listError(err error) error {
+	if q.text("cursor") != "" && errors.Is(err, reprise.ErrInvalid) {
+		return badRequest("cursor", "it is not the next_cursor of a page of this list")
+	}
+	return err
 }

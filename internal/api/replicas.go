@@ -65,7 +65,7 @@ func (s *Server) listReplicas(x *exchange) error {
 	}
 	servers, next, err := s.opts.Replicas.List(x.r.Context(), cursor, limit)
 	if err != nil {
-		return err
+		return x.query.listError(err)
 	}
 	shown := make([]replicaBody, len(servers))
 	for i := range servers {

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"path"
@@ -264,8 +263,12 @@ func (s *Server) noSuchPath(w http.ResponseWriter, r *http.Request) {
 	if s.host == nil {
 		detail = "there is no such path; below /v1 there are /v1/mcp/sessions, /v1/tasks, /v1/quota, /v1/keys and, " +
 			"with --audit, /v1/audit alone"
-	} else if s.lacks(r.URL.Path) {
-		detail = cmp.Or(offDetail(r.URL.Path), detail)
+	} else if off := offDetail(r.URL.Path); off != "" && s.lacks(r.URL.Path) {
+		if _, err := s.gate.Identify(r); err != nil { // how the server is set up is not for everybody
+			s.refuse(w, r, s.challenged(&exchange{w: w, r: r}, err))
+			return
+		}
+		detail = off
 	}
 	s.refuse(w, r, problem.New(problem.CodeNotFound, detail))
 }

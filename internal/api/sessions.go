@@ -37,7 +37,7 @@ func (s *Server) listSessions(x *exchange) error {
 	page, err := s.host.Sessions(x.r.Context(), x.who.Tenant,
 		execution.SessionQuery{Limit: limit, After: cursor, Allowed: x.sessionFilter()})
 	if err != nil {
-		return err
+		return x.query.listError(err)
 	}
 	shown := make([]sessionBody, 0, len(page.Sessions))
 	for _, session := range page.Sessions {

@@ -182,7 +182,7 @@ func (s *Server) listStreams(x *exchange) error {
 	}
 	page, err := s.readableStreams(x, limit, cursor)
 	if err != nil {
-		return err
+		return x.query.listError(err)
 	}
 	shown := make([]streamBody, 0, len(page.Streams))
 	for i := range page.Streams {

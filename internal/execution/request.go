@@ -110,8 +110,7 @@ func checkID(field, id string) error {
 	if id[0] == '.' {
 		return invalid(field, "an id does not begin with '.'")
 	}
-	for i := range len(id) {
-		c := id[i]
+	for _, c := range id {
 		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-') {
 			return invalid(field, "an id has letters, digits, '.', '_' and '-', not %q", c)
 		}
@@ -156,7 +155,7 @@ func hasNUL(s string) bool { return strings.IndexByte(s, 0) >= 0 }
 func (r *Request) checkEnv() error {
 	for _, k := range slices.Sorted(maps.Keys(r.Env)) {
 		if k == "" || strings.Contains(k, "=") || hasNUL(k) || hasNUL(r.Env[k]) {
-			return invalid("env", "%q is no name and value of a variable", k)
+			return invalid("env", "%q is not a variable: a name has a byte and no '=', and nothing has a NUL", k)
 		}
 	}
 	return nil

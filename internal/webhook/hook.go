@@ -137,9 +137,9 @@ func checkURL(text string) error {
 	case len(text) > maxURL:
 		return invalid("url", "it has more than %d bytes", maxURL)
 	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
-		return invalid("url", "it is no URL that begins with https:// or http://")
+		return invalid("url", "a URL that begins with https:// or http:// is needed")
 	case u.User != nil:
-		return invalid("url", "a name and password would be shown with it; the signature is there for that")
+		return invalid("url", "lists would show the name and password in it; receivers check the signature")
 	case u.Fragment != "":
 		return invalid("url", "what is behind # is sent to no server")
 	}

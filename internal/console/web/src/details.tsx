@@ -1,4 +1,4 @@
-import { bytes, commandOf, duration, moment } from './format'
+import { bytes, commandOf, duration, isolationText, moment } from './format'
 import { Row, State } from './parts'
 import type { Execution } from './wire'
 
@@ -29,12 +29,7 @@ export function Details({ execution: e }: { execution: Execution }) {
         {e.status === 'ended' && `stdout ${bytes(e.bytes.stdout)}, stderr ${bytes(e.bytes.stderr)}`}
         {e.output_truncated && ', truncated'}
       </Row>
-      <Row name="Isolation">
-        {isolation &&
-          Object.entries(isolation)
-            .map(([name, value]) => `${name}: ${value}`)
-            .join(', ')}
-      </Row>
+      <Row name="Isolation">{isolation && isolationText(isolation)}</Row>
       <Row name="Kept from">
         <code>{e.window.earliest}</code>
       </Row>

@@ -1,6 +1,6 @@
 // Numbers, times and words as people read them.
 
-import type { Execution } from './wire'
+import type { Execution, Isolation } from './wire'
 
 const whole = new Intl.NumberFormat('en')
 
@@ -27,6 +27,14 @@ export function duration(ms: number): string {
   const hours = Math.floor(seconds / 3600)
   if (hours < 48) return `${hours}:${two(Math.floor(seconds / 60) % 60)} h`
   return plural(Math.floor(hours / 24), 'day')
+}
+
+/** The isolation that is in force, under the names of the API. */
+export function isolationText({ layers, ...rest }: Isolation): string {
+  return Object.entries<string | boolean | undefined>({ ...rest, ...layers })
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => (value === true ? name : `${name}: ${value}`))
+    .join(', ')
 }
 
 /** How long ago a time is, in few words. */

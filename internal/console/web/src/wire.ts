@@ -38,7 +38,17 @@ export interface Execution {
   window: Window
   usage: Usage | null
   bytes: { stdout: number; stderr: number }
-  isolation: Record<string, string> | null
+  isolation: Isolation | null
+}
+
+/** The isolation in force. A layer is true, or says by what it holds. */
+export interface Isolation {
+  level: string
+  kill: string
+  memory_bytes?: string
+  processes?: string
+  cpu_time?: string
+  layers?: Record<string, string | boolean>
 }
 
 export interface StartRequest {

@@ -1,0 +1,44 @@
+package api_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// TestRefusalNamesTheField: the problem of an invalid parameter or member names it, and the detail says what is wrong
+// with it.
+func TestRefusalNamesTheField(t *testing.T) {
+	w := start(t, setup{})
+	w.stream("ticks", "1")
+	w.do("POST", "/v1/executions", `{"id":"run","argv":["true"]}`).is(201)
+	w.ended("run")
+	for _, c := range []struct{ method, path, body, field, detail string }{
+		{"GET", "/v1/streams/ticks/events?gap=maybe", "", "gap", `"maybe"`},
+		{"GET", "/v1/streams/ticks/events?cursors=maybe", "", "cursors", `"maybe"`},
+		{"GET", "/v1/streams/ticks/events?types=a,,b", "", "types", `"a,,b"`},
+		{"GET", "/v1/executions?cursor=bogus", "", "cursor", "next_cursor"},
+		{"GET", "/v1/streams?cursor=bogus", "", "cursor", "next_cursor"},
+		{"GET", "/v1/sessions?cursor=bogus", "", "cursor", "next_cursor"},
+		{"GET", "/v1/executions?lmit=1", "", "lmit", `no parameter "lmit"; it takes session`},
+		{"GET", "/v1/executions/run?x=1", "", "x", "takes no parameters"},
+		{"POST", "/v1/executions", `{"argvv":["true"]}`, "argvv", "no such member"},
+		{"POST", "/v1/executions", `{"argv":["true"],"argv":["false"]}`, "argv", "given twice"},
+	} {
+		var p struct{ Field, Detail string }
+		w.ok(json.Unmarshal([]byte(w.do(c.method, c.path, c.body).body), &p))
+		if p.Field != c.field || !strings.Contains(p.Detail, c.detail) {
+			t.Errorf("%s %s %s: field %q, detail %q", c.method, c.path, c.body, p.Field, p.Detail)
+		}
+	}
+}
+
+// TestPathThatIsOffNeedsACredential: only those with a credential are told which options the server lacks.
+func TestPathThatIsOffNeedsACredential(t *testing.T) {
+	w := start(t, setup{})
+	path := "/v1/audit/events" // setup.audit is not set
+	w.do("GET", path, "").refused(404, "not_found")
+	for _, credential := range []string{"", "a-wrong-token"} {
+		w.with(credential, func() { w.do("GET", path, "").refused(401, "unauthenticated") })
+	}
+}
