@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"reprise"
 	"reprise/internal/sseloop"
@@ -57,6 +58,12 @@ func (c *conn) follow(ctx context.Context) (parked bool) {
 	}()
 	return c.Follow(ctx, c)
 }
+
+// Resume implements sseloop.Parked.
+func (c *conn) Resume(ctx context.Context) (parked bool) { return c.follow(ctx) }
+
+// Glance implements sseloop.Parked.
+func (c *conn) Glance(early bool) (beat time.Duration, ok bool) { return c.Conn.Glance(c, early) }
 
 // Send implements sseloop.Handler.
 func (c *conn) Send(events reprise.Events) {

@@ -106,9 +106,7 @@ func Serve(w http.ResponseWriter, r *http.Request, s *reprise.Stream, req Reques
 	if c == nil {
 		return
 	}
-	if c.Parking = sseloop.ParkingOf(r.Context()); c.Parking != nil {
-		c.Resume = c.follow
-	}
+	c.Parking = sseloop.ParkingOf(r.Context())
 	c.follow(r.Context())
 }
 

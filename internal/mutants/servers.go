@@ -97,6 +97,11 @@ var serverMutants = []mutant{
 		pkg: "./internal/gateway", run: "TestMergedUpstreamThatFreezesIsListedAsItWas",
 	},
 	{
+		name: "what the socket of a parked reader does not accept is lost", rule: "G1",
+		file: "internal/park/response.go", old: "			w.rest = w.rest[n:]\n", new: "			w.rest = nil\n",
+		pkg: "./internal/park", run: "TestParkedReaderThatIsSlow",
+	},
+	{
 		name: "parked call is made again whatever its tool says", rule: "G9",
 		file: "internal/gateway/schemas.go", old: "repeats: repeats}", new: "repeats: repeats || true}",
 		pkg: "./internal/gateway", run: "TestParkedCallThatMayDoHarmIsNotRepeated",

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -242,5 +243,67 @@ func TestLargeAndSmallChunks(t *testing.T) {
 	w.ok(err)
 	if _, err := io.ReadAll(in); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestEventNeedsFewGoroutines: an event to many parked readers, and their heartbeats, start no goroutine for each.
+func TestEventNeedsFewGoroutines(t *testing.T) {
+	const readers, silence = 200, 300 * time.Millisecond
+	var most atomic.Int64
+	w := start(t, nil, func(next http.Handler) http.Handler {
+		opts := next.(*ssehttp.Handler).Options
+		opts.Heartbeat = silence
+		opts.Sent = func(uint64) { most.Store(max(most.Load(), int64(runtime.NumGoroutine()))) }
+		return next
+	})
+	var all []*bufio.Reader
+	for i := range readers {
+		_, in := w.open(i+1, "")
+		all = append(all, in)
+	}
+	for i := range 3 {
+		w.add(fmt.Sprint("event ", i))
+		for _, in := range all {
+			w.sees(in, fmt.Sprint("event ", i))
+		}
+	}
+	for _, in := range all {
+		w.sees(in, ":\n")
+	}
+	if n := most.Load(); n > readers/2 {
+		t.Errorf("%d goroutines while an event was sent to %d parked readers", n, readers)
+	}
+	if n := w.lot.Parked(); n != readers {
+		t.Errorf("%d of %d are parked", n, readers)
+	}
+}
+
+// TestParkedReaderThatIsSlow: what its socket does not accept at once comes later, in order, and no byte is lost.
+func TestParkedReaderThatIsSlow(t *testing.T) {
+	for name, size := range map[string]int{"small chunks": 3000, "large chunks": 20_000} {
+		t.Run(name, func(t *testing.T) {
+			w := start(t, nil, func(next http.Handler) http.Handler {
+				next.(*ssehttp.Handler).Options.WriteTimeout = time.Minute
+				return next
+			})
+			_, slow := w.open(1, "")
+			_, quick := w.open(2, "")
+			events := (16 << 20) / size // more than sockets hold
+			for i := range events {
+				text := fmt.Sprint(i, strings.Repeat("x", size))
+				w.add(text)
+				w.sees(quick, text)
+			}
+			for i := range events {
+				w.sees(slow, fmt.Sprintf(`"%dxx`, i))
+			}
+			w.add("last")
+			w.sees(slow, "last")
+			_, err := w.stream.End(t.Context(), "completed", reprise.Event{})
+			w.ok(err)
+			if _, err := io.ReadAll(slow); err != nil {
+				t.Errorf("the chunks are not whole: %v", err)
+			}
+		})
 	}
 }

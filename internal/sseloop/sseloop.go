@@ -35,9 +35,8 @@ type Conn struct {
 	Silence time.Duration
 	// WriteTimeout is how long the client may accept no bytes.
 	WriteTimeout time.Duration
-	// Parking may be nil. Resume is what it calls: a function that calls Follow again.
+	// Parking may be nil. It takes over responses whose Handler is a Parked.
 	Parking Parking
-	Resume  func(context.Context) (parked bool)
 
 	w  http.ResponseWriter
 	rc *http.ResponseController
@@ -51,6 +50,7 @@ type Conn struct {
 
 	wrote    bool      // something was written since the last poll
 	unsent   bool      // something was written and not flushed
+	glancing bool      // writes must not wait, and have no deadline
 	spoke    time.Time // when the client was last sent something: its silence begins there
 	active   time.Time // when there were events, at last
 	deadline time.Time // that is set for writes
@@ -76,7 +76,7 @@ func (c *Conn) Poll(ctx context.Context) error {
 }
 
 // Follow sends the polled events and then all further ones, until the stream has ended, ctx is done, a write fails, or
-// h ends the loop. It returns true if the response was parked: c then belongs to the goroutine that calls Resume.
+// h ends the loop. It returns true if the response was parked: c then belongs to Parking, which calls Parked.
 func (c *Conn) Follow(ctx context.Context, h Handler) (parked bool) {
 	clocks := c.newClocks()
 	defer func() {
@@ -167,7 +167,7 @@ func (c *Conn) wait(ctx context.Context, h Handler, clocks clocks) next {
 				return end
 			}
 		case <-clocks.idle.C:
-			if c.park(ctx, clocks.idle) {
+			if c.park(ctx, h, clocks.idle) {
 				return parkedNow
 			}
 		}
@@ -250,6 +250,9 @@ func (c *Conn) Flush() {
 // write, so it is set at most once a second, or a few times within a shorter timeout.
 func (c *Conn) allow() (now time.Time) {
 	now = time.Now()
+	if c.glancing {
+		return now
+	}
 	if deadline := now.Add(c.WriteTimeout); deadline.Sub(c.deadline) >= min(time.Second, c.WriteTimeout/4) {
 		c.deadline = deadline
 		// A ResponseWriter without deadlines has no network connection.
