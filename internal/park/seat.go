@@ -15,14 +15,12 @@ import (
 	"reprise/internal/sseloop"
 )
 
-// Seat is the place of one response, which may be parked. It is the context of its request as well, and lives on when
-// net/http ends that of the request because its handler has returned.
+// Seat is the place of one response, which may be parked. It is the context of its request as well.
 type Seat struct {
-	context.Context // has no values
-	cancel          context.CancelCauseFunc
-
+	life    life
 	lot     *Lot
 	request atomic.Pointer[request] // nil from the first Park on
+	offered bool                    // the handler may park the response
 
 	// Set by the first Park.
 	conn    *net.TCPConn
@@ -70,7 +68,6 @@ func (l *Lot) Seat(w http.ResponseWriter, r *http.Request, swap func(http.Respon
 		return nil
 	}
 	s := &Seat{lot: l}
-	s.Context, s.cancel = context.WithCancelCause(context.Background())
 	parent := r.Context()
 	s.request.Store(&request{
 		r: r, w: w, swap: swap,
@@ -81,7 +78,7 @@ func (l *Lot) Seat(w http.ResponseWriter, r *http.Request, swap func(http.Respon
 
 // End ends the response with a cause, like the cancel function of a child of the Seat, which it saves.
 func (s *Seat) End(cause error) {
-	s.cancel(cause)
+	s.life.end(cause)
 	if s.leave() {
 		go s.run()
 	}
@@ -101,24 +98,13 @@ func hijacks(w http.ResponseWriter) bool {
 	}
 }
 
-// Value implements context.Context: until the response is parked, the values are those of the request.
-func (s *Seat) Value(key any) any {
-	if v := s.Context.Value(key); v != nil { // the Seat itself, for its children
-		return v
-	}
-	if request := s.request.Load(); request != nil {
-		return request.r.Context().Value(key)
-	}
-	return nil
-}
-
 // Release ends a Seat whose response was not parked.
 func (s *Seat) Release() {
 	if request := s.request.Load(); request != nil {
 		request.stop()
 		s.lot.leave(s)
 	}
-	s.cancel(nil)
+	s.life.end(nil)
 }
 
 // cut closes the connection of a parked response.
@@ -165,7 +151,7 @@ func (s *Seat) take() bool {
 	}
 	if err != nil { // it is lost for net/http too
 		_ = kept.Close()
-		s.cancel(context.Canceled)
+		s.life.end(context.Canceled)
 		return false
 	}
 	request.stop()
@@ -204,6 +190,9 @@ func (s *Seat) rest(beat time.Duration) bool {
 		return false
 	}
 	s.waits, s.early = true, false
+	if s.stop == nil {
+		s.life.forget()
+	}
 	s.lot.clock.set(s, beat, s.silence)
 	return true
 }
@@ -309,7 +298,7 @@ func (s *Seat) end(whole bool) {
 	whole = whole && s.out.end() == nil
 	s.lot.clock.cancel(s)
 	s.lot.watch.remove(s) // before the connection goes back
-	s.cancel(nil)
+	s.life.end(nil)
 	s.kept.Done()
 	if whole && !gone && !s.closing {
 		s.lot.giveBack(s.conn, s.kept)

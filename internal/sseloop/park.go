@@ -41,12 +41,12 @@ const glanceBytes = 32 << 10
 func (c *Conn) Glance(h Handler, early bool) (beat time.Duration, ok bool) {
 	c.wrote, c.glancing = false, true
 	defer func() { c.glancing = false }()
-	if c.events, ok, c.polled = c.Reader.PollMemory(glanceBytes); !ok || c.polled != nil {
+	var events reprise.Events
+	if events, ok, c.polled = c.Reader.PollMemory(glanceBytes); !ok || c.polled != nil {
 		return 0, false
 	}
-	if c.events.Len() > 0 {
-		h.Send(c.events)
-		c.events = reprise.Events{}
+	if events.Len() > 0 {
+		h.Send(events)
 		c.stayActive()
 	}
 	if !c.wrote && (early || c.Left() <= 0) {
@@ -62,17 +62,13 @@ func (c *Conn) Glance(h Handler, early bool) (beat time.Duration, ok bool) {
 	return c.Left(), c.err == nil
 }
 
-type parkingKey struct{}
-
-// WithParking returns a context for a request whose response may be parked. Its handler may return before the response
-// ends.
-func WithParking(ctx context.Context, parking Parking) context.Context {
-	return context.WithValue(ctx, parkingKey{}, parking)
-}
+// ParkingKey is the key of the Parking in the context of a request whose response may be parked. Its handler may return
+// before the response ends.
+type ParkingKey struct{}
 
 // ParkingOf returns the Parking in ctx, nil if there is none.
 func ParkingOf(ctx context.Context) Parking {
-	parking, _ := ctx.Value(parkingKey{}).(Parking)
+	parking, _ := ctx.Value(ParkingKey{}).(Parking)
 	return parking
 }
 
@@ -122,6 +118,7 @@ func (c *Conn) park(ctx context.Context, h Handler, idle *time.Timer) bool {
 	}
 	if beat := c.Left(); beat > 0 {
 		c.deadline = time.Time{} // that of the parked connection is not known
+		c.events = nil           // it is empty
 		if parked, ok := h.(Parked); ok && c.Parking.Park(ctx, c.Reader, beat, c.Silence, parked) {
 			return true
 		}

@@ -39,10 +39,10 @@ type Conn struct {
 	Parking Parking
 
 	w  http.ResponseWriter
-	rc *http.ResponseController
+	rc http.ResponseController
 
-	events reprise.Events // polled and not sent yet
-	polled error          // the error that came with it
+	events *reprise.Events // polled and not sent yet; nil while the response is parked
+	polled error           // the error that came with it
 
 	// history collects the events of a page from the store, so that they are written in few pieces. It is nil while
 	// it is empty.
@@ -59,7 +59,7 @@ type Conn struct {
 
 // Init sets the response to write to. The silence begins now.
 func (c *Conn) Init(w http.ResponseWriter) {
-	c.w, c.rc, c.spoke = w, http.NewResponseController(w), time.Now()
+	c.w, c.rc, c.spoke = w, *http.NewResponseController(w), time.Now()
 	c.active = c.spoke
 }
 
@@ -71,8 +71,15 @@ func (c *Conn) Begin() {
 
 // Poll polls the reader and returns its error. Follow begins with the polled events and that error.
 func (c *Conn) Poll(ctx context.Context) error {
-	c.events, c.polled = c.Reader.Poll(ctx)
+	c.poll(ctx)
 	return c.polled
+}
+
+func (c *Conn) poll(ctx context.Context) {
+	if c.events == nil {
+		c.events = new(reprise.Events)
+	}
+	*c.events, c.polled = c.Reader.Poll(ctx)
 }
 
 // Follow sends the polled events and then all further ones, until the stream has ended, ctx is done, a write fails, or
@@ -94,7 +101,7 @@ func (c *Conn) Follow(ctx context.Context, h Handler) (parked bool) {
 		if c.history != nil && !c.Reader.Buffered() {
 			c.Flush() // the next page may take long
 		}
-		c.events, c.polled = c.Reader.Poll(ctx)
+		c.poll(ctx)
 	}
 	return false
 }
@@ -114,9 +121,9 @@ const (
 //go:noinline
 func (c *Conn) step(h Handler) bool {
 	c.wrote = false
-	if c.events.Len() > 0 {
-		h.Send(c.events)
-		c.events = reprise.Events{} // a resumed Follow must not send it again
+	if c.events != nil && c.events.Len() > 0 {
+		h.Send(*c.events)
+		*c.events = reprise.Events{} // a resumed Follow must not send it again
 		c.stayActive()
 	}
 	return h.MayGoOn() && (c.polled == nil || c.goOn(h, c.polled)) && c.err == nil
