@@ -307,3 +307,44 @@ func TestParkedReaderThatIsSlow(t *testing.T) {
 		})
 	}
 }
+
+// TestParkedReaderIsSmall: little is left of a reader that waits, beside its connection.
+func TestParkedReaderIsSmall(t *testing.T) {
+	const readers = 500
+	w := start(t, nil, nil)
+	memory := func() (bytes, objects int) {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc), int(m.HeapObjects)
+	}
+	request, head := []byte("GET / HTTP/1.1\r\nHost: s\r\n\r\n"), make([]byte, 4<<10)
+	conns := make([]net.Conn, 0, readers+10)
+	defer func() {
+		for _, conn := range conns {
+			conn.Close()
+		}
+	}()
+	open := func(n int) {
+		for range n {
+			conn, err := net.Dial("tcp", w.http.Listener.Addr().String())
+			w.ok(err)
+			conns = append(conns, conn)
+			_, err = conn.Write(request)
+			w.ok(err)
+			_, err = conn.Read(head)
+			w.ok(err)
+		}
+	}
+	open(10)
+	w.await("10 are parked", func() bool { return w.lot.Parked() == 10 })
+	bytes, objects := memory()
+	open(readers)
+	w.await("all are parked", func() bool { return w.lot.Parked() == readers+10 })
+	after, objectsAfter := memory()
+	t.Logf("%d bytes, %d objects per reader", (after-bytes)/readers, (objectsAfter-objects)/readers)
+	if n := (after - bytes) / readers; n > 2000 {
+		t.Errorf("%d bytes per reader, with the connection of the client, want at most 2000", n)
+	}
+}
