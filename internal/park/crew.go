@@ -1,18 +1,21 @@
 package park
 
-import (
-	"runtime"
-	"sync"
-)
+import "sync"
 
 // crew is the few goroutines that write to parked responses. They end when there is nothing to do.
 type crew struct {
+	most int // goroutines at a time
+
 	mu sync.Mutex
-	// events holds the Seats whose reader may have events, beats those with a due heartbeat, which come after them: the
-	// heartbeats of many readers must not delay an event.
+	// events holds the Seats whose reader may have events, beats those with a due heartbeat. A beat has one turn in
+	// beatTurn while there are both, so that the heartbeats of many readers delay no event, and events no heartbeat
+	// for ever.
 	events, beats queue
+	turn          int
 	working       int
 }
+
+const beatTurn = 16
 
 // queue is a list of Seats, the oldest first.
 type queue struct{ first, last *Seat }
@@ -42,7 +45,7 @@ func (c *crew) call(s *Seat, beat bool) {
 	} else {
 		c.events.add(s)
 	}
-	if c.working < runtime.GOMAXPROCS(0) {
+	if c.working < c.most {
 		c.working++
 		go c.work()
 	}
@@ -59,9 +62,13 @@ func (c *crew) work() {
 func (c *crew) next() *Seat {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s := c.events.take()
+	first, second := &c.events, &c.beats
+	if c.turn++; c.turn%beatTurn == 0 {
+		first, second = second, first
+	}
+	s := first.take()
 	if s == nil {
-		s = c.beats.take()
+		s = second.take()
 	}
 	if s == nil {
 		c.working--

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -49,6 +50,7 @@ type Lot struct {
 func New(opts *Options) (*Lot, error) {
 	l := &Lot{ready: make(chan net.Conn), over: make(chan struct{}), seats: map[*Seat]struct{}{}}
 	l.clock = newClock((*Seat).ring)
+	l.crew.most = runtime.GOMAXPROCS(0)
 	if opts != nil {
 		l.opts = *opts
 	}
