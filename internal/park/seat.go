@@ -292,7 +292,8 @@ func (s *Seat) end(whole bool) {
 	if s.stop != nil {
 		s.stop()
 	}
-	_ = s.reader.Close()                                  // after a panic it is open
+	_ = s.reader.Close() // it is open after a panic
+
 	gone := errors.Is(context.Cause(s), context.Canceled) // the client has left, or gave way
 	s.finish()
 	whole = whole && s.out.end() == nil
