@@ -47,7 +47,7 @@ func newClock(ring func(*Seat)) *clock {
 func (c *clock) set(s *Seat, beat, silence time.Duration) {
 	now := time.Since(c.start)
 	grain := max(silence/grains, time.Millisecond)
-	due := (now + beat + grain - 1) / grain * grain
+	due := (now + beat + grain - 1).Truncate(grain)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s.due = due
@@ -57,7 +57,7 @@ func (c *clock) set(s *Seat, beat, silence time.Duration) {
 	c.leave(s)
 	at := due
 	if a := c.at[due]; a != nil && len(a.seats) >= max(minCrowd, 2*c.seats/grains) {
-		at = max(due-rand.N(silence/advance)/grain*grain, (now+grain)/grain*grain)
+		at = max(due-rand.N(silence/advance).Truncate(grain), (now + grain).Truncate(grain))
 	}
 	c.join(s, at)
 	s.target = due
