@@ -216,9 +216,7 @@ func (r *Reader) Poll(ctx context.Context) (Events, error) {
 		if err == errMoved { //nolint:errorlint // ours, never wrapped
 			continue
 		}
-		if events.Len() > 0 {
-			r.next = events.Last() + 1
-		}
+		r.pass(events)
 		return events, err
 	}
 	return Events{}, r.stream.op("read",
@@ -232,10 +230,15 @@ func (r *Reader) PollMemory(maxBytes int) (events Events, ok bool, err error) {
 	if cold || events.wireSize() > maxBytes {
 		return Events{}, false, nil
 	}
+	r.pass(events)
+	return events, true, err
+}
+
+// pass moves r behind the events that it returns.
+func (r *Reader) pass(events Events) {
 	if events.Len() > 0 {
 		r.next = events.Last() + 1
 	}
-	return events, true, err
 }
 
 // Buffered reports whether events of the last page from the store are left. The next Poll then returns at once.

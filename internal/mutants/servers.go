@@ -43,7 +43,7 @@ var serverMutants = []mutant{
 		name: "gap in mid-stream is not told",
 		rule: "G1",
 		file: "ssehttp/conn.go",
-		old:  "	c.write(c.opts.Form.AppendGap(nil, NewGap(c.Reader, refused, at)))\n",
+		old:  "	c.write(c.form.AppendGap(nil, NewGap(c.Reader, refused, at)))\n",
 		new:  "",
 		pkg:  "./ssehttp",
 		run:  "TestGapInTheMiddle",
