@@ -276,6 +276,14 @@ func (r Events) writeBuffered(w bufferedWriter, enc Encoder) error {
 // frameOverhead is an estimate of the size of a frame in addition to its record, for the size of buffers.
 const frameOverhead = 160
 
+// wireSize estimates the size of the wire form of the events.
+func (r Events) wireSize() int {
+	if r.Len() == 0 {
+		return 0
+	}
+	return int(r.ends[len(r.ends)-1]-startOf(r.ends, r.lo)) + r.Len()*frameOverhead
+}
+
 // extend encodes the events of r that w lacks.
 func (w *wire) extend(r Events) {
 	missing := len(r.ends) - len(w.ends)

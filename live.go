@@ -36,7 +36,7 @@ type live struct {
 	// wake is closed when the tail moves; nil while no reader waits.
 	wake chan struct{}
 	// notify holds the functions to call when the tail moves, see Reader.Notify.
-	notify  map[*Reader]func()
+	notify  []reminder
 	readers int
 	// gone is the reason why the stream cannot be used any more, or errEvicted.
 	gone error
@@ -133,9 +133,42 @@ func (lv *live) wakeAll() {
 	}
 }
 
-func callAll(notify map[*Reader]func()) {
-	for _, f := range notify {
-		f()
+// reminder is the function that a waiting Reader has passed to Notify.
+type reminder struct {
+	reader *Reader
+	f      func()
+}
+
+// remind lets wakeAll call f for r, in place of an earlier function. The caller holds mu.
+func (lv *live) remind(r *Reader, f func()) {
+	if lv.reminds(r) {
+		lv.notify[r.place].f = f
+		return
+	}
+	r.place = len(lv.notify)
+	lv.notify = append(lv.notify, reminder{r, f})
+}
+
+// forget takes the function of r back, if it has one. The caller holds mu.
+func (lv *live) forget(r *Reader) {
+	if !lv.reminds(r) {
+		return
+	}
+	last := len(lv.notify) - 1
+	moved := lv.notify[last]
+	lv.notify[r.place], moved.reader.place = moved, r.place
+	lv.notify[last] = reminder{}
+	lv.notify = lv.notify[:last]
+}
+
+// reminds reports whether the function of r is in notify. The caller holds mu.
+func (lv *live) reminds(r *Reader) bool {
+	return r.place < len(lv.notify) && lv.notify[r.place].reader == r
+}
+
+func callAll(notify []reminder) {
+	for _, n := range notify {
+		n.f()
 	}
 }
 

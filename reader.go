@@ -22,9 +22,11 @@ type Reader struct {
 	closed bool   // guarded by live.mu
 	// closing is closed by Close; nil while no Next waits. Guarded by live.mu.
 	closing chan struct{}
-	ahead   []Batch   // rest of the last page
-	last    uint64    // the last event of the last page
-	coming  *prefetch // the page after it, if it is being read
+	// place is the index in live.notify, if the Reader is there. Guarded by live.mu.
+	place  int
+	ahead  []Batch   // rest of the last page
+	last   uint64    // the last event of the last page
+	coming *prefetch // the page after it, if it is being read
 }
 
 // Reader opens a reader after the position at, which is checked first. The
@@ -113,7 +115,7 @@ func (r *Reader) Close() error {
 	}
 	r.closed = true
 	lv.readers--
-	delete(lv.notify, r)
+	lv.forget(r)
 	if r.closing != nil {
 		close(r.closing)
 	}
@@ -190,14 +192,12 @@ func (r *Reader) Notify(f func()) bool {
 	defer lv.mu.Unlock()
 	switch {
 	case f == nil:
-		delete(lv.notify, r)
+		lv.forget(r)
 		return true
 	case r.closed || r.epoch != lv.info.Epoch || lv.hasChanged(r.next):
 		return false
-	case lv.notify == nil:
-		lv.notify = map[*Reader]func(){}
 	}
-	lv.notify[r] = f
+	lv.remind(r, f)
 	return true
 }
 
@@ -216,13 +216,29 @@ func (r *Reader) Poll(ctx context.Context) (Events, error) {
 		if err == errMoved { //nolint:errorlint // ours, never wrapped
 			continue
 		}
-		if events.Len() > 0 {
-			r.next = events.Last() + 1
-		}
+		r.pass(events)
 		return events, err
 	}
 	return Events{}, r.stream.op("read",
 		fmt.Errorf("%w: window and epoch move faster than they can be read", ErrUnavailable))
+}
+
+// PollMemory is Poll for a caller that must not wait: it never reads from the store. ok is false, and nothing has
+// changed, if Poll may read from the store, or if the wire form of the events takes more than about maxBytes.
+func (r *Reader) PollMemory(maxBytes int) (events Events, ok bool, err error) {
+	events, cold, err := r.poll()
+	if cold || events.wireSize() > maxBytes {
+		return Events{}, false, nil
+	}
+	r.pass(events)
+	return events, true, err
+}
+
+// pass moves r behind the events that it returns.
+func (r *Reader) pass(events Events) {
+	if events.Len() > 0 {
+		r.next = events.Last() + 1
+	}
 }
 
 // Buffered reports whether events of the last page from the store are left. The next Poll then returns at once.

@@ -381,6 +381,39 @@ func TestHistoryIsEncodedIntoBufferOfWriter(t *testing.T) {
 	}
 }
 
+// TestPollMemory: it returns what Poll would, but reads nothing from the store, and nothing that is too large.
+func TestPollMemory(t *testing.T) {
+	log := openLog(t, memory(t), &reprise.Options{TailBytes: 4 << 10})
+	s := create(t, log, "s", reprise.Retention{})
+	r := openReader(t, s, reprise.Earliest())
+	want := func(events int, ok bool, err error) {
+		t.Helper()
+		before := r.Cursor()
+		got, gotOK, gotErr := r.PollMemory(8 << 10)
+		if got.Len() != events || gotOK != ok || !errors.Is(gotErr, err) {
+			t.Fatalf("%d events, %v, %v; want %d, %v, %v", got.Len(), gotOK, gotErr, events, ok, err)
+		}
+		if moved := r.Cursor().Seq - before.Seq; moved != uint64(events) {
+			t.Errorf("moved by %d, want %d", moved, events)
+		}
+	}
+	want(0, true, nil)
+	add(t, s, numbered(1, 3)...)
+	want(3, true, nil)
+	add(t, s, reprise.Event{Data: make([]byte, 10<<10)})
+	want(0, false, nil)
+	_, err := r.Next(t.Context())
+	check(t, err)
+	for i := range 100 {
+		add(t, s, reprise.Event{Data: make([]byte, 200)}, numbered(i, 1)[0])
+	}
+	want(0, false, nil) // the oldest of them are only in the store
+	check(t, r.Seek(reprise.Tail()))
+	end(t, s)
+	want(1, true, nil)
+	want(0, true, reprise.ErrEnded)
+}
+
 // TestNotify: a reader is notified once, and not if it has taken that back, is closed, or has something to poll.
 func TestNotify(t *testing.T) {
 	log := openLog(t, memory(t), nil)

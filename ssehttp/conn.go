@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"reprise"
 	"reprise/internal/sseloop"
@@ -13,18 +14,20 @@ import (
 type conn struct {
 	sseloop.Conn
 	w    http.ResponseWriter
-	opts Options
+	form Form
+	sent func(seq uint64) // nil for none
+	// shutdownRetry is how long the client waits if the server closes.
+	shutdownRetry time.Duration
 
 	wanted    map[string]bool // nil for all types
 	moveEvent bool            // tell of moved by an event
 	moved     uint64          // seq up to which events were left out since the last id that was sent
 }
 
-func newConn(w http.ResponseWriter, reader *reprise.Reader, req Request, opts Options) *conn {
-	c := &conn{w: w, opts: opts}
+func newConn(w http.ResponseWriter, reader *reprise.Reader, req Request, opts *Options) *conn {
+	c := &conn{w: w, form: opts.Form, sent: opts.Sent, shutdownRetry: opts.ShutdownRetry}
 	c.Init(w)
 	c.Reader, c.Silence, c.WriteTimeout = reader, opts.Heartbeat, opts.WriteTimeout
-	c.opts.Resumed = nil // it was called, and would keep the request in memory
 	if len(req.Types) > 0 {
 		c.moveEvent = req.CursorEvent
 		c.wanted = map[string]bool{}
@@ -38,7 +41,7 @@ func newConn(w http.ResponseWriter, reader *reprise.Reader, req Request, opts Op
 // begin sends the head of the response.
 func (c *conn) begin() {
 	h := c.w.Header()
-	h.Set("Content-Type", c.opts.Form.ContentType())
+	h.Set("Content-Type", c.form.ContentType())
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -58,15 +61,21 @@ func (c *conn) follow(ctx context.Context) (parked bool) {
 	return c.Follow(ctx, c)
 }
 
+// Resume implements sseloop.Parked.
+func (c *conn) Resume(ctx context.Context) (parked bool) { return c.follow(ctx) }
+
+// Glance implements sseloop.Parked.
+func (c *conn) Glance(early bool) (beat time.Duration, ok bool) { return c.Conn.Glance(c, early) }
+
 // Send implements sseloop.Handler.
 func (c *conn) Send(events reprise.Events) {
 	if c.wanted == nil {
-		_ = events.WriteEncoded(&c.Conn, c.opts.Form) // the loop has the error
+		_ = events.WriteEncoded(&c.Conn, c.form) // the loop has the error
 	} else {
 		c.write(c.filtered(events))
 	}
-	if c.opts.Sent != nil && c.Err() == nil {
-		c.opts.Sent(events.Last())
+	if c.sent != nil && c.Err() == nil {
+		c.sent(events.Last())
 	}
 }
 
@@ -76,7 +85,7 @@ func (c *conn) filtered(events reprise.Events) []byte {
 	for e := range events.All() {
 		c.moved = e.Seq
 		if c.wanted[e.Type] {
-			frames = c.opts.Form.AppendEvent(frames, &e, events.CursorSuffix())
+			frames = c.form.AppendEvent(frames, &e, events.CursorSuffix())
 			c.moved = 0
 		}
 	}
@@ -86,13 +95,13 @@ func (c *conn) filtered(events reprise.Events) []byte {
 // Gap implements sseloop.Handler.
 func (c *conn) Gap(refused *reprise.WindowError, at reprise.Cursor) {
 	c.moved = 0 // what was left out lies before the gap
-	c.write(c.opts.Form.AppendGap(nil, NewGap(c.Reader, refused, at)))
+	c.write(c.form.AppendGap(nil, NewGap(c.Reader, refused, at)))
 }
 
 // Beat implements sseloop.Handler.
 func (c *conn) Beat() {
 	if !c.move() {
-		c.write(c.opts.Form.AppendHeartbeat(nil))
+		c.write(c.form.AppendHeartbeat(nil))
 	}
 }
 
@@ -101,7 +110,7 @@ func (c *conn) move() bool {
 	if c.moved == 0 {
 		return false
 	}
-	c.write(c.opts.Form.AppendMove(nil, c.Reader.Cursor(), c.moveEvent))
+	c.write(c.form.AppendMove(nil, c.Reader.Cursor(), c.moveEvent))
 	c.moved = 0
 	return true
 }
@@ -114,7 +123,7 @@ func (c *conn) MayGoOn() bool { return true }
 func (c *conn) Finish(why error) {
 	c.move()
 	if errors.Is(why, reprise.ErrClosed) || errors.Is(why, reprise.ErrNotFound) || errors.Is(why, reprise.ErrExpired) {
-		c.write(c.opts.Form.AppendRetry(nil, c.opts.ShutdownRetry))
+		c.write(c.form.AppendRetry(nil, c.shutdownRetry))
 	}
 }
 

@@ -106,9 +106,7 @@ func Serve(w http.ResponseWriter, r *http.Request, s *reprise.Stream, req Reques
 	if c == nil {
 		return
 	}
-	if c.Parking = sseloop.ParkingOf(r.Context()); c.Parking != nil {
-		c.Resume = c.follow
-	}
+	c.Parking = sseloop.ParkingOf(r.Context())
 	c.follow(r.Context())
 }
 
@@ -126,7 +124,8 @@ func open(w http.ResponseWriter, r *http.Request, s *reprise.Stream, req Request
 		_ = problem.Write(w, problem.From(err))
 		return nil
 	}
-	c := newConn(w, reader, req, opts.withDefaults())
+	all := opts.withDefaults()
+	c := newConn(w, reader, req, &all)
 	at := reader.Cursor()
 	err = c.Poll(r.Context())
 	switch {
@@ -146,7 +145,7 @@ func open(w http.ResponseWriter, r *http.Request, s *reprise.Stream, req Request
 		reader.Close()
 		return nil
 	}
-	c.write(c.opts.Form.AppendRetry(nil, c.opts.Retry))
+	c.write(c.form.AppendRetry(nil, all.Retry))
 	if gap != nil {
 		c.Gap(gap, at)
 	}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"reprise/internal/httpserver"
@@ -16,22 +17,31 @@ import (
 
 // record is the ResponseWriter of a request. It records the data for logs and metrics.
 type record struct {
-	*httpserver.Record
+	httpserver.Record
 	route string // the path of the route with its wildcards
 	span  *otlp.Span
 	seat  *park.Seat // nil for a response that is not parked
 	ends  []func()   // called when the response ends, the last first
+	room  [4]func()  // for ends
 }
 
 // atEnd calls f when the response ends, after all that is registered later.
-func (rec *record) atEnd(f func()) { rec.ends = append(rec.ends, f) }
+func (rec *record) atEnd(f func()) {
+	if rec.ends == nil {
+		rec.ends = rec.room[:0]
+	}
+	rec.ends = append(rec.ends, f)
+}
 
-// end calls what atEnd has registered.
+// end calls what atEnd has registered, and releases the seat.
 func (rec *record) end() {
 	for n := len(rec.ends); n > 0; n = len(rec.ends) {
 		f := rec.ends[n-1]
 		rec.ends = rec.ends[:n-1]
 		f()
+	}
+	if rec.seat != nil {
+		rec.seat.Release()
 	}
 }
 
@@ -39,7 +49,7 @@ func (rec *record) end() {
 func recordOf(w http.ResponseWriter) *record {
 	rec, ok := w.(*record)
 	if !ok {
-		return &record{Record: &httpserver.Record{}}
+		return &record{}
 	}
 	return rec
 }
@@ -49,7 +59,7 @@ func recordOf(w http.ResponseWriter) *record {
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	w, r, done := httpserver.GuardBody(w, r, s.opts.BodyTimeout)
 	defer done()
-	rec := &record{Record: httpserver.NewRecord(w, r), route: "none"}
+	rec := &record{Record: *httpserver.NewRecord(w, r), route: "none"}
 	r = s.beginSpan(rec, r)
 	rc := http.NewResponseController(w)
 	_ = rc.SetWriteDeadline(time.Time{}) // the deadline of the previous request is over
@@ -75,7 +85,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 
 // leaveParked leaves a parked response. It is over when the client, the stream or the server ends it.
 func (s *Server) leaveParked(rec *record, r *http.Request, v any) {
-	method, path, remote, trace := r.Method, r.URL.Path, r.RemoteAddr, r.Header[tracecontext.ParentHeader]
+	// The method and the path share memory with the first line of the request.
+	method, path := strings.Clone(r.Method), strings.Clone(r.URL.Path)
+	remote, trace := r.RemoteAddr, r.Header[tracecontext.ParentHeader]
 	finish := func() {
 		_ = http.NewResponseController(rec).SetWriteDeadline(time.Now().Add(s.opts.WriteTimeout))
 		rec.end()

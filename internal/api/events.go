@@ -16,7 +16,6 @@ import (
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
 	"reprise/internal/quota"
-	"reprise/internal/sseloop"
 	"reprise/ssehttp"
 )
 
@@ -158,7 +157,7 @@ func (s *Server) send(x *exchange, rd *reading) error {
 		opts.Form = lines{}
 	}
 	if rec := recordOf(x.w); rec.seat != nil {
-		x.r = x.r.WithContext(sseloop.WithParking(x.r.Context(), rec.seat))
+		rec.seat.Offer()
 	}
 	w := x.w
 	if coding != contentcoding.Identity {

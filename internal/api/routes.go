@@ -327,7 +327,6 @@ func (s *Server) mayPark(x *exchange, rt *route) context.Context {
 	if rec.seat == nil {
 		return x.r.Context()
 	}
-	rec.atEnd(rec.seat.Release)
 	return rec.seat
 }
 

@@ -19,7 +19,7 @@ var quotaMutants = []mutant{
 	},
 	{
 		name: "a session that has ended still counts", rule: "docs/gateway.md, quotas",
-		file: "internal/quota/book.go", old: "			b.add(a.Account, name, -1)\n", new: "			_ = a\n",
+		file: "internal/quota/book.go", old: "		t.book.add(a.Account, t.name, -1)\n", new: "		_ = a\n",
 		pkg: "./internal/quota", run: "TestBoundsOfPrincipalsAndTenants",
 	},
 	{

@@ -43,7 +43,7 @@ var serverMutants = []mutant{
 		name: "gap in mid-stream is not told",
 		rule: "G1",
 		file: "ssehttp/conn.go",
-		old:  "	c.write(c.opts.Form.AppendGap(nil, NewGap(c.Reader, refused, at)))\n",
+		old:  "	c.write(c.form.AppendGap(nil, NewGap(c.Reader, refused, at)))\n",
 		new:  "",
 		pkg:  "./ssehttp",
 		run:  "TestGapInTheMiddle",
@@ -95,6 +95,11 @@ var serverMutants = []mutant{
 		name: "a list that comes late is not told", rule: "docs/gateway.md, lists are kept",
 		file: "internal/gateway/merge/known.go", old: "	if tell && ", new: "	if false && tell && ",
 		pkg: "./internal/gateway", run: "TestMergedUpstreamThatFreezesIsListedAsItWas",
+	},
+	{
+		name: "what the socket of a parked reader does not accept is lost", rule: "G1",
+		file: "internal/park/response.go", old: "			w.rest = w.rest[n:]\n", new: "			w.rest = nil\n",
+		pkg: "./internal/park", run: "TestParkedReaderThatIsSlow",
 	},
 	{
 		name: "parked call is made again whatever its tool says", rule: "G9",

@@ -1,10 +1,6 @@
 package park
 
-import (
-	"net/http"
-
-	"reprise/internal/sseloop"
-)
+import "net/http"
 
 // Handler returns a handler that parks the responses of next, for a server that does nothing at their end.
 func (l *Lot) Handler(next http.Handler) http.Handler {
@@ -15,7 +11,8 @@ func (l *Lot) Handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		next.ServeHTTP(through, r.WithContext(sseloop.WithParking(seat, seat)))
+		seat.Offer()
+		next.ServeHTTP(through, r.WithContext(seat))
 		if seat.Parked() {
 			seat.Settle(func() {})
 			return

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -27,6 +28,8 @@ type Options struct {
 type Lot struct {
 	opts  Options
 	watch *watch
+	clock *clock
+	crew  crew
 	ready chan net.Conn // connections with another request
 	over  chan struct{} // closed when no connections are accepted again
 
@@ -46,6 +49,8 @@ type Lot struct {
 // New returns a Lot. The error is errors.ErrUnsupported on systems other than Linux. opts may be nil.
 func New(opts *Options) (*Lot, error) {
 	l := &Lot{ready: make(chan net.Conn), over: make(chan struct{}), seats: map[*Seat]struct{}{}}
+	l.clock = newClock((*Seat).ring)
+	l.crew.most = runtime.GOMAXPROCS(0)
 	if opts != nil {
 		l.opts = *opts
 	}
@@ -184,6 +189,7 @@ func (l *Lot) Close() error {
 	}
 	l.stopReturning()
 	_ = l.Wait(context.Background())
+	l.clock.stop()
 	l.trim.stop()
 	return l.watch.close()
 }

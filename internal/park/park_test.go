@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -242,5 +243,108 @@ func TestLargeAndSmallChunks(t *testing.T) {
 	w.ok(err)
 	if _, err := io.ReadAll(in); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestEventNeedsFewGoroutines: an event to many parked readers, and their heartbeats, start no goroutine for each.
+func TestEventNeedsFewGoroutines(t *testing.T) {
+	const readers, silence = 200, 300 * time.Millisecond
+	var most atomic.Int64
+	w := start(t, nil, func(next http.Handler) http.Handler {
+		opts := next.(*ssehttp.Handler).Options
+		opts.Heartbeat = silence
+		opts.Sent = func(uint64) { most.Store(max(most.Load(), int64(runtime.NumGoroutine()))) }
+		return next
+	})
+	var all []*bufio.Reader
+	for i := range readers {
+		_, in := w.open(i+1, "")
+		all = append(all, in)
+	}
+	for i := range 3 {
+		w.add(fmt.Sprint("event ", i))
+		for _, in := range all {
+			w.sees(in, fmt.Sprint("event ", i))
+		}
+	}
+	for _, in := range all {
+		w.sees(in, ":\n")
+	}
+	if n := most.Load(); n > readers/2 {
+		t.Errorf("%d goroutines while an event was sent to %d parked readers", n, readers)
+	}
+	if n := w.lot.Parked(); n != readers {
+		t.Errorf("%d of %d are parked", n, readers)
+	}
+}
+
+// TestParkedReaderThatIsSlow: what its socket does not accept at once comes later, in order, and no byte is lost.
+func TestParkedReaderThatIsSlow(t *testing.T) {
+	for name, size := range map[string]int{"small chunks": 3000, "large chunks": 20_000} {
+		t.Run(name, func(t *testing.T) {
+			w := start(t, nil, func(next http.Handler) http.Handler {
+				next.(*ssehttp.Handler).Options.WriteTimeout = time.Minute
+				return next
+			})
+			_, slow := w.open(1, "")
+			_, quick := w.open(2, "")
+			events := (16 << 20) / size // more than sockets hold
+			for i := range events {
+				text := fmt.Sprint(i, strings.Repeat("x", size))
+				w.add(text)
+				w.sees(quick, text)
+			}
+			for i := range events {
+				w.sees(slow, fmt.Sprintf(`"%dxx`, i))
+			}
+			w.add("last")
+			w.sees(slow, "last")
+			_, err := w.stream.End(t.Context(), "completed", reprise.Event{})
+			w.ok(err)
+			if _, err := io.ReadAll(slow); err != nil {
+				t.Errorf("the chunks are not whole: %v", err)
+			}
+		})
+	}
+}
+
+// TestParkedReaderIsSmall: little is left of a reader that waits, beside its connection.
+func TestParkedReaderIsSmall(t *testing.T) {
+	const readers = 500
+	w := start(t, nil, nil)
+	memory := func() (bytes, objects int) {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc), int(m.HeapObjects)
+	}
+	request, head := []byte("GET / HTTP/1.1\r\nHost: s\r\n\r\n"), make([]byte, 4<<10)
+	conns := make([]net.Conn, 0, readers+10)
+	defer func() {
+		for _, conn := range conns {
+			conn.Close()
+		}
+	}()
+	open := func(n int) {
+		for range n {
+			conn, err := net.Dial("tcp", w.http.Listener.Addr().String())
+			w.ok(err)
+			conns = append(conns, conn)
+			_, err = conn.Write(request)
+			w.ok(err)
+			_, err = conn.Read(head)
+			w.ok(err)
+		}
+	}
+	open(10)
+	w.await("10 are parked", func() bool { return w.lot.Parked() == 10 })
+	bytes, objects := memory()
+	open(readers)
+	w.await("all are parked", func() bool { return w.lot.Parked() == readers+10 })
+	after, objectsAfter := memory()
+	t.Logf("%d bytes, %d objects per reader", (after-bytes)/readers, (objectsAfter-objects)/readers)
+	if n := (after - bytes) / readers; n > 2000 {
+		t.Errorf("%d bytes per reader, with the connection of the client, want at most 2000", n)
 	}
 }

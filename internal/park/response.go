@@ -1,20 +1,27 @@
 package park
 
 import (
+	"bytes"
 	"net"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
+
+	"reprise/internal/sseloop"
 )
 
 // response is the ResponseWriter of a response that has left net/http after its header and whole chunks. It writes
 // further chunks (RFC 9112, section 7.1).
 type response struct {
 	conn   *net.TCPConn
-	header http.Header // the part of it that is read later
+	header http.Header // the part of it that is read later, nil for none
 	buf    *buffer     // nil while it is empty
 	err    error       // of the first write that failed
+	// glancing is set while a goroutine writes that must not wait.
+	glancing bool
+	// rest are whole chunks, and the rest of one, that are to be sent first. It grows while glancing only.
+	rest []byte
 }
 
 // bufferSize is the size of the chunks that are gathered. A larger write is a chunk of its own.
@@ -36,7 +43,12 @@ type buffer struct {
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
 // Header implements http.ResponseWriter. Changes have no effect.
-func (w *response) Header() http.Header { return w.header }
+func (w *response) Header() http.Header {
+	if w.header == nil {
+		return http.Header{}
+	}
+	return w.header
+}
 
 // WriteHeader implements http.ResponseWriter. The header was sent before.
 func (w *response) WriteHeader(int) {}
@@ -60,28 +72,83 @@ func (w *response) Write(p []byte) (int, error) {
 func (w *response) writeAll(p []byte) error {
 	b := w.buf
 	line := append(strconv.AppendInt(b.line[:0], int64(b.n+len(p)), 16), "\r\n"...)
-	b.parts = [4][]byte{line, b.data[headSize : headSize+b.n], p, crlf}
-	b.vec = b.parts[:]
-	_, w.err = b.vec.WriteTo(w.conn)
+	if w.glancing {
+		w.rest = append(append(w.rest, line...), b.data[headSize:headSize+b.n]...)
+		w.rest = append(append(w.rest, p...), crlf...)
+		w.release()
+		return nil
+	}
+	if w.sendRest() == nil {
+		b.parts = [4][]byte{line, b.data[headSize : headSize+b.n], p, crlf}
+		b.vec = b.parts[:]
+		_, w.err = b.vec.WriteTo(w.conn)
+	}
 	w.release()
 	return w.err
 }
 
 var crlf = []byte("\r\n")
 
-// FlushError sends what was gathered.
+// FlushError sends what was gathered. While glancing, its error is sseloop.ErrBlocked if the connection does not accept
+// all of it.
 func (w *response) FlushError() error {
-	b := w.buf
-	if b == nil || w.err != nil {
+	if w.err != nil || w.buf == nil && w.rest == nil {
 		return w.err
 	}
+	if w.glancing {
+		return w.tryAll()
+	}
+	if w.sendRest() != nil || w.buf == nil {
+		return w.err
+	}
+	_, w.err = w.conn.Write(w.chunk())
+	w.release()
+	return w.err
+}
+
+// sendRest sends what did not go while glancing.
+func (w *response) sendRest() error {
+	if w.rest != nil {
+		_, w.err = w.conn.Write(w.rest)
+		w.rest = nil
+	}
+	return w.err
+}
+
+// tryAll sends as much as the connection accepts immediately.
+func (w *response) tryAll() error {
+	if w.rest == nil { // the usual case: no copy is made
+		var n int
+		chunk := w.chunk()
+		if n, w.err = tryWrite(w.conn, chunk); n < len(chunk) && w.err == nil {
+			w.rest = bytes.Clone(chunk[n:])
+		}
+		w.release()
+	} else {
+		if w.buf != nil {
+			w.rest = append(w.rest, w.chunk()...)
+			w.release()
+		}
+		var n int
+		if n, w.err = tryWrite(w.conn, w.rest); n == len(w.rest) {
+			w.rest = nil
+		} else {
+			w.rest = w.rest[n:]
+		}
+	}
+	if w.err == nil && w.rest != nil {
+		return sseloop.ErrBlocked
+	}
+	return w.err
+}
+
+// chunk returns what was gathered as a chunk, which is valid until release.
+func (w *response) chunk() []byte {
+	b := w.buf
 	line := append(strconv.AppendInt(b.line[:0], int64(b.n), 16), "\r\n"...)
 	begin := headSize - len(line)
 	copy(b.data[begin:], line)
-	end := headSize + b.n + copy(b.data[headSize+b.n:], crlf)
-	_, w.err = w.conn.Write(b.data[begin:end])
-	w.release()
-	return w.err
+	return b.data[begin : headSize+b.n+copy(b.data[headSize+b.n:], crlf)]
 }
 
 // release gives up the buffer.

@@ -12,26 +12,27 @@ import (
 
 	"reprise"
 	"reprise/internal/httpserver"
+	"reprise/internal/sseloop"
 )
 
-// Seat is the place of one response, which may be parked. It is the context of its request as well, and lives on when
-// net/http ends that of the request because its handler has returned.
+// Seat is the place of one response, which may be parked. It is the context of its request as well.
 type Seat struct {
-	context.Context // has no values
-	cancel          context.CancelCauseFunc
-
+	life    life
 	lot     *Lot
 	request atomic.Pointer[request] // nil from the first Park on
+	offered bool                    // the handler may park the response
 
 	// Set by the first Park.
 	conn    *net.TCPConn
 	kept    *httpserver.Kept
-	out     *response
+	out     response
 	follow  context.Context // of the reader: the Seat, a child, or one with values
 	reader  *reprise.Reader
+	parked  sseloop.Parked
 	beat    time.Duration // until the heartbeat after the first Park
-	resume  func(context.Context) (parked bool)
-	closing bool // the connection ends with the response
+	silence time.Duration // between two heartbeats
+	awake   func()        // notified, which is made once
+	closing bool          // the connection ends with the response
 
 	finish func()      // set by Settle
 	stop   func() bool // ends the wait for the end of follow, if that is a child; else nil
@@ -40,8 +41,15 @@ type Seat struct {
 
 	mu      sync.Mutex
 	settled bool
-	parked  bool
-	due     *time.Timer
+	waits   bool // nothing is done with it
+	early   bool // the clock wants a heartbeat
+
+	behind *Seat // in a queue of the crew, whose mutex guards it
+
+	// The clock's, whose mutex guards them.
+	due, target time.Duration // when the heartbeat is due, and what that was when the appointment was made
+	appointed   *appointment  // nil for none
+	place       int           // in appointed
 }
 
 // request is what a Seat needs until it is parked.
@@ -60,7 +68,6 @@ func (l *Lot) Seat(w http.ResponseWriter, r *http.Request, swap func(http.Respon
 		return nil
 	}
 	s := &Seat{lot: l}
-	s.Context, s.cancel = context.WithCancelCause(context.Background())
 	parent := r.Context()
 	s.request.Store(&request{
 		r: r, w: w, swap: swap,
@@ -71,8 +78,10 @@ func (l *Lot) Seat(w http.ResponseWriter, r *http.Request, swap func(http.Respon
 
 // End ends the response with a cause, like the cancel function of a child of the Seat, which it saves.
 func (s *Seat) End(cause error) {
-	s.cancel(cause)
-	s.notified()
+	s.life.end(cause)
+	if s.leave() {
+		go s.run()
+	}
 }
 
 // hijacks reports whether the connection of w can be taken from net/http.
@@ -89,24 +98,13 @@ func hijacks(w http.ResponseWriter) bool {
 	}
 }
 
-// Value implements context.Context: until the response is parked, the values are those of the request.
-func (s *Seat) Value(key any) any {
-	if v := s.Context.Value(key); v != nil { // the Seat itself, for its children
-		return v
-	}
-	if request := s.request.Load(); request != nil {
-		return request.r.Context().Value(key)
-	}
-	return nil
-}
-
 // Release ends a Seat whose response was not parked.
 func (s *Seat) Release() {
 	if request := s.request.Load(); request != nil {
 		request.stop()
 		s.lot.leave(s)
 	}
-	s.cancel(nil)
+	s.life.end(nil)
 }
 
 // cut closes the connection of a parked response.
@@ -125,8 +123,8 @@ func (s *Seat) Parked() bool { return s != nil && s.conn != nil }
 func (s *Seat) After() time.Duration { return s.lot.opts.After }
 
 // Park implements sseloop.Parking. The first one takes the connection from net/http, and the response waits for Settle.
-func (s *Seat) Park(ctx context.Context, reader *reprise.Reader, beat time.Duration,
-	resume func(context.Context) (parked bool),
+func (s *Seat) Park(ctx context.Context, reader *reprise.Reader, beat, silence time.Duration,
+	parked sseloop.Parked,
 ) bool {
 	if s.conn != nil {
 		return s.rest(beat)
@@ -134,7 +132,7 @@ func (s *Seat) Park(ctx context.Context, reader *reprise.Reader, beat time.Durat
 	if !s.take() {
 		return false
 	}
-	s.follow, s.reader, s.beat, s.resume = ctx, reader, beat, resume
+	s.follow, s.reader, s.parked, s.beat, s.silence, s.awake = ctx, reader, parked, beat, silence, s.notified
 	return true
 }
 
@@ -153,16 +151,16 @@ func (s *Seat) take() bool {
 	}
 	if err != nil { // it is lost for net/http too
 		_ = kept.Close()
-		s.cancel(context.Canceled)
+		s.life.end(context.Canceled)
 		return false
 	}
 	request.stop()
 	s.conn, s.kept, s.closing = kept.Take(conn, buffered.Reader), kept, closing
-	s.out = &response{conn: s.conn, header: http.Header{}}
+	s.out.conn = s.conn
 	if id := request.w.Header().Get("Execution-Id"); id != "" {
-		s.out.header.Set("Execution-Id", id)
+		s.out.header = http.Header{"Execution-Id": {id}}
 	}
-	request.swap(s.out)
+	request.swap(&s.out)
 	s.request.Store(nil)
 	s.lot.take(s)
 	return true
@@ -180,7 +178,7 @@ func (s *Seat) Settle(finish func()) {
 		s.stop = context.AfterFunc(s.follow, s.wake)
 	}
 	if !s.rest(s.beat) {
-		go s.run()
+		s.lot.crew.call(s, false)
 	}
 }
 
@@ -188,29 +186,24 @@ func (s *Seat) Settle(finish func()) {
 func (s *Seat) rest(beat time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.follow.Err() != nil || !s.reader.Notify(s.notified) {
+	if s.follow.Err() != nil || !s.reader.Notify(s.awake) {
 		return false
 	}
-	s.parked = true
-	if s.due == nil {
-		s.due = time.AfterFunc(beat, s.wake)
-	} else {
-		s.due.Reset(beat)
+	s.waits, s.early = true, false
+	if s.stop == nil {
+		s.life.forget()
 	}
+	s.lot.clock.set(s, beat, s.silence)
 	return true
 }
 
-// leave reports whether the caller must run the parked response.
+// leave reports whether the caller must let the response go on, because it waits.
 func (s *Seat) leave() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.parked {
-		return false
-	}
-	s.parked = false
-	s.due.Stop()
-	s.reader.Notify(nil)
-	return true
+	waits := s.waits
+	s.waits = false
+	return waits
 }
 
 // wake is called in a goroutine of its own when something is due.
@@ -223,30 +216,74 @@ func (s *Seat) wake() {
 // notified is called when there are events, in a goroutine that notifies other readers too.
 func (s *Seat) notified() {
 	if s.leave() {
+		s.lot.crew.call(s, false)
+	}
+}
+
+// ring is called by the clock.
+func (s *Seat) ring() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.waits {
+		return // the clock is set when it waits again
+	}
+	left, early := s.lot.clock.missed(s)
+	if left > 0 && !early {
+		s.lot.clock.set(s, left, s.silence)
+		return
+	}
+	s.waits, s.early = false, true
+	s.lot.crew.call(s, true)
+}
+
+// glance lets a goroutine of the crew send what is ready. The response gets a goroutine of its own if that is not all.
+func (s *Seat) glance() {
+	if s.follow.Err() != nil {
 		go s.run()
+		return
+	}
+	defer s.recoverPanic()
+	s.out.glancing = true
+	beat, ok := s.parked.Glance(s.early)
+	s.out.glancing, s.early = false, false
+	switch {
+	case !ok:
+		go s.run()
+	case !s.rest(beat):
+		s.lot.crew.call(s, false)
 	}
 }
 
 // run lets the response go on until it is parked again or has ended.
 func (s *Seat) run() {
-	whole := false
-	defer func() {
-		v := recover()
-		if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // a value to panic with
-			s.lot.opts.Logger.Error("a parked response panicked", "panic", v, "stack", string(debug.Stack()))
-		}
-		if v != nil || whole {
-			s.end(whole)
-		}
-	}()
-	whole = !s.resume(s.follow)
+	if s.resume() {
+		s.end(true)
+	}
+}
+
+// resume returns true if the response is over, with all of its bytes.
+func (s *Seat) resume() bool {
+	defer s.recoverPanic()
+	return !s.parked.Resume(s.follow)
+}
+
+// recoverPanic is deferred by what lets the response go on. A response that has panicked ends.
+func (s *Seat) recoverPanic() {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if v != http.ErrAbortHandler { //nolint:errorlint // a value to panic with
+		s.lot.opts.Logger.Error("a parked response panicked", "panic", v, "stack", string(debug.Stack()))
+	}
+	s.out.glancing = false
+	go s.end(false)
 }
 
 // Abort ends a parked response, in place of Settle, without its last chunk, so that the client sees that it is not
 // whole.
 func (s *Seat) Abort(finish func()) {
 	s.finish = finish
-	_ = s.reader.Close()
 	s.end(false)
 }
 
@@ -255,11 +292,14 @@ func (s *Seat) end(whole bool) {
 	if s.stop != nil {
 		s.stop()
 	}
+	_ = s.reader.Close() // it is open after a panic
+
 	gone := errors.Is(context.Cause(s), context.Canceled) // the client has left, or gave way
 	s.finish()
 	whole = whole && s.out.end() == nil
+	s.lot.clock.cancel(s)
 	s.lot.watch.remove(s) // before the connection goes back
-	s.cancel(nil)
+	s.life.end(nil)
 	s.kept.Done()
 	if whole && !gone && !s.closing {
 		s.lot.giveBack(s.conn, s.kept)

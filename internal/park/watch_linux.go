@@ -142,3 +142,24 @@ func awaitInput(conn *net.TCPConn) error {
 	})
 	return errors.Join(err, end)
 }
+
+// tryWrite writes as much of p as conn accepts without a wait, whatever the deadline for writes.
+func tryWrite(conn *net.TCPConn, p []byte) (n int, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	var werr error
+	err = raw.Control(func(fd uintptr) {
+		for {
+			n, werr = syscall.Write(int(fd), p)
+			if !errors.Is(werr, syscall.EINTR) {
+				return
+			}
+		}
+	})
+	if errors.Is(werr, syscall.EAGAIN) {
+		werr = nil
+	}
+	return max(n, 0), errors.Join(err, os.NewSyscallError("write", werr))
+}

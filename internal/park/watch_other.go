@@ -19,3 +19,5 @@ func (*watch) remove(*Seat) {}
 func (*watch) close() error { return nil }
 
 func awaitInput(*net.TCPConn) error { return errors.ErrUnsupported }
+
+func tryWrite(*net.TCPConn, []byte) (int, error) { return 0, errors.ErrUnsupported }

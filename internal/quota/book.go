@@ -138,19 +138,30 @@ func (b *Book) Hold(h *Holder, name Name) (release func()) {
 
 // take counts one more. The caller holds mu.
 func (b *Book) take(h *Holder, name Name) (release func()) {
-	at := accounts(h)
-	for _, a := range at {
+	for _, a := range accounts(h) {
 		b.add(a.Account, name, 1)
 	}
-	var once sync.Once
-	return func() {
-		once.Do(func() {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			for _, a := range at {
-				b.add(a.Account, name, -1)
-			}
-		})
+	return (&taken{book: b, account: h.Account, name: name}).release
+}
+
+// taken is one of a quota that is in use. There is one for each waiting reader, so it is small.
+type taken struct {
+	book     *Book
+	account  Account
+	name     Name
+	released bool // guarded by book.mu
+}
+
+// release gives t back. Calling it again does nothing.
+func (t *taken) release() {
+	t.book.mu.Lock()
+	defer t.book.mu.Unlock()
+	if t.released {
+		return
+	}
+	t.released = true
+	for _, a := range accounts(&Holder{Account: t.account}) {
+		t.book.add(a.Account, t.name, -1)
 	}
 }
 

@@ -35,15 +35,14 @@ type Conn struct {
 	Silence time.Duration
 	// WriteTimeout is how long the client may accept no bytes.
 	WriteTimeout time.Duration
-	// Parking may be nil. Resume is what it calls: a function that calls Follow again.
+	// Parking may be nil. It takes over responses whose Handler is a Parked.
 	Parking Parking
-	Resume  func(context.Context) (parked bool)
 
 	w  http.ResponseWriter
-	rc *http.ResponseController
+	rc http.ResponseController
 
-	events reprise.Events // polled and not sent yet
-	polled error          // the error that came with it
+	events *reprise.Events // polled and not sent yet; nil while the response is parked
+	polled error           // the error that came with it
 
 	// history collects the events of a page from the store, so that they are written in few pieces. It is nil while
 	// it is empty.
@@ -51,6 +50,7 @@ type Conn struct {
 
 	wrote    bool      // something was written since the last poll
 	unsent   bool      // something was written and not flushed
+	glancing bool      // writes must not wait, and have no deadline
 	spoke    time.Time // when the client was last sent something: its silence begins there
 	active   time.Time // when there were events, at last
 	deadline time.Time // that is set for writes
@@ -59,7 +59,7 @@ type Conn struct {
 
 // Init sets the response to write to. The silence begins now.
 func (c *Conn) Init(w http.ResponseWriter) {
-	c.w, c.rc, c.spoke = w, http.NewResponseController(w), time.Now()
+	c.w, c.rc, c.spoke = w, *http.NewResponseController(w), time.Now()
 	c.active = c.spoke
 }
 
@@ -71,12 +71,19 @@ func (c *Conn) Begin() {
 
 // Poll polls the reader and returns its error. Follow begins with the polled events and that error.
 func (c *Conn) Poll(ctx context.Context) error {
-	c.events, c.polled = c.Reader.Poll(ctx)
+	c.poll(ctx)
 	return c.polled
 }
 
+func (c *Conn) poll(ctx context.Context) {
+	if c.events == nil {
+		c.events = new(reprise.Events)
+	}
+	*c.events, c.polled = c.Reader.Poll(ctx)
+}
+
 // Follow sends the polled events and then all further ones, until the stream has ended, ctx is done, a write fails, or
-// h ends the loop. It returns true if the response was parked: c then belongs to the goroutine that calls Resume.
+// h ends the loop. It returns true if the response was parked: c then belongs to Parking, which calls Parked.
 func (c *Conn) Follow(ctx context.Context, h Handler) (parked bool) {
 	clocks := c.newClocks()
 	defer func() {
@@ -94,7 +101,7 @@ func (c *Conn) Follow(ctx context.Context, h Handler) (parked bool) {
 		if c.history != nil && !c.Reader.Buffered() {
 			c.Flush() // the next page may take long
 		}
-		c.events, c.polled = c.Reader.Poll(ctx)
+		c.poll(ctx)
 	}
 	return false
 }
@@ -114,9 +121,9 @@ const (
 //go:noinline
 func (c *Conn) step(h Handler) bool {
 	c.wrote = false
-	if c.events.Len() > 0 {
-		h.Send(c.events)
-		c.events = reprise.Events{} // a resumed Follow must not send it again
+	if c.events != nil && c.events.Len() > 0 {
+		h.Send(*c.events)
+		*c.events = reprise.Events{} // a resumed Follow must not send it again
 		c.stayActive()
 	}
 	return h.MayGoOn() && (c.polled == nil || c.goOn(h, c.polled)) && c.err == nil
@@ -167,7 +174,7 @@ func (c *Conn) wait(ctx context.Context, h Handler, clocks clocks) next {
 				return end
 			}
 		case <-clocks.idle.C:
-			if c.park(ctx, clocks.idle) {
+			if c.park(ctx, h, clocks.idle) {
 				return parkedNow
 			}
 		}
@@ -250,6 +257,9 @@ func (c *Conn) Flush() {
 // write, so it is set at most once a second, or a few times within a shorter timeout.
 func (c *Conn) allow() (now time.Time) {
 	now = time.Now()
+	if c.glancing {
+		return now
+	}
 	if deadline := now.Add(c.WriteTimeout); deadline.Sub(c.deadline) >= min(time.Second, c.WriteTimeout/4) {
 		c.deadline = deadline
 		// A ResponseWriter without deadlines has no network connection.
