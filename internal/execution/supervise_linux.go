@@ -185,7 +185,7 @@ func newSession(o *owner, next *order, lock *os.File, listener *net.UnixListener
 		forgotten: make(chan struct{}), conns: map[*supervisor.Conn]bool{o.orders: true},
 		left: make(chan struct{}, 1),
 	}
-	s.plan = p
+	s.plan, s.alone = p, true
 	s.changed = sync.NewCond(&s.mu)
 	s.forget = sync.OnceFunc(func() { close(s.forgotten) })
 	return s
