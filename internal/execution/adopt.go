@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"reprise"
@@ -27,7 +28,7 @@ func (h *Host) adoptAll(ctx context.Context) error {
 	}
 	left := map[reprise.Epoch]bool{}
 	for _, e := range entries {
-		if e.IsDir() {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), sparePrefix) {
 			left[reprise.Epoch(e.Name())] = true
 		}
 	}
@@ -68,6 +69,10 @@ const (
 	endFile = "end.json"
 	// holds the path of the supervisor's cgroup in its first line, and then its trace if it has crashed
 	lockFile = "lock"
+	// socketFile is where the supervisor listens.
+	socketFile = "sock"
+	// sparePrefix begins the names of directories that supervisors keep for their next runs.
+	sparePrefix = "spare-"
 )
 
 // hasBegun reports whether a supervisor has ever taken the directory.

@@ -34,7 +34,7 @@ func TestSupervisorThatComesTooLate(t *testing.T) {
 			Mark: markOf("epoch"),
 		},
 	}
-	if _, _, err := s.give(late); err == nil || !strings.HasSuffix(err.Error(), errOutOfDate.Error()) {
+	if _, _, err := s.give(late, nil); err == nil || !strings.HasSuffix(err.Error(), errOutOfDate.Error()) {
 		t.Errorf("the order is answered with %v", err)
 	}
 	if _, err := os.Stat(file); err == nil || hasBegun(dir) {

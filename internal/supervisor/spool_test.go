@@ -311,3 +311,37 @@ func FuzzReader(f *testing.F) {
 		}
 	})
 }
+
+// TestWriterReusesTheFileOfAnotherOne: the second spool has the file of the first, and nothing of its content. A spool of
+// several files or of much output is not recycled.
+func TestWriterReusesTheFileOfAnotherOne(t *testing.T) {
+	dir := t.TempDir()
+	w := NewWriter(dir, 0)
+	if first, ok := w.Recycle(); first != nil || !ok {
+		t.Errorf("before the first frame: %v, %t", first, ok)
+	}
+	fill(t, w, 5, 1000)
+	before, err := os.Stat(filepath.Join(dir, FirstSegment))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, ok := w.Recycle()
+	if first == nil || !ok {
+		t.Fatalf("after five frames: %v, %t", first, ok)
+	}
+	w = NewWriter(dir, 0)
+	w.Reuse(first)
+	if info, err := os.Stat(filepath.Join(dir, FirstSegment)); err != nil || info.Size() != 0 || !os.SameFile(before, info) {
+		t.Errorf("%+v, %v", info, err)
+	}
+	readAll(t, NewReader(dir, 1), Unbounded, nil)
+	want := fill(t, w, 3, 500)
+	readAll(t, NewReader(dir, 1), 3, want)
+	readAll(t, NewReader(dir, 1), Unbounded, want)
+
+	fill(t, w, 300, 2000)
+	if _, ok := w.Recycle(); ok {
+		t.Error("a large file is recycled")
+	}
+	w.Release()
+}
