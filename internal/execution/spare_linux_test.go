@@ -37,11 +37,14 @@ func TestSpareDirectoryServesRunAfterRun(t *testing.T) {
 		return info
 	}
 	spare := func() string {
-		until(t, "one supervisor has a spare directory", func() bool { return len(spares(t, opts)) == 1 })
+		until(t, "there is one supervisor, with a spare directory", func() bool {
+			busy, idle := h.Supervisors()
+			return busy == 0 && idle == 1 && len(spares(t, opts)) == 1
+		})
 		return spares(t, opts)[0]
 	}
-	before := lockOf(spare())
 	for _, word := range []string{"one, which is longer", "two", ""} {
+		before := lockOf(spare())
 		x := start(t, h, execution.Request{Argv: []string{"sh", "-c", `printf %s "$0"; sleep 0.05`, word}})
 		until(t, "it has the directory", func() bool { return len(runDirs(t, opts)) == 1 })
 		if during := lockOf(runDirs(t, opts)[0]); !os.SameFile(before, during) {
@@ -56,6 +59,7 @@ func TestSpareDirectoryServesRunAfterRun(t *testing.T) {
 			t.Errorf("the lock of a spare directory says that a command has begun")
 		}
 	}
+	spare()
 	x := start(t, h, execution.Request{Language: "sh", Code: "echo code"})
 	wantOutcome(t, finish(t, h, x.ID), execution.Exited, 0, "")
 	until(t, "its directory is gone", func() bool { return len(runDirs(t, opts)) == 0 })

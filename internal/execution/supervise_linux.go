@@ -180,6 +180,7 @@ type session struct {
 
 	changed   *sync.Cond // on job.mu: there is news
 	ended     *ending
+	endOnDisk bool          // the end was written to the directory
 	forgotten chan struct{} // closed when the end is kept elsewhere
 	forget    func()
 
@@ -313,11 +314,12 @@ func (s *session) end(e ending) {
 	case <-s.forgotten: // at once, as nearly always
 		return
 	case <-s.left: // nobody fetches it
-	case <-time.After(endOnDisk):
+	case <-time.After(endInMemory):
 	}
 	select {
 	case <-s.forgotten:
 	default:
+		s.endOnDisk = true
 		// a full disk: then it is in memory alone
 		_ = supervisor.WriteFile(filepath.Join(s.dir, endFile), mustMarshal(e))
 	}
@@ -326,8 +328,8 @@ func (s *session) end(e ending) {
 // startedNews is when the server hears of the start even if nothing can be written to the spool.
 const startedNews = 5 * time.Millisecond
 
-// endOnDisk is how long an end stays only in memory, for a connected server to fetch it.
-const endOnDisk = 50 * time.Millisecond
+// endInMemory is how long an end stays only in memory, for a connected server to fetch it.
+const endInMemory = 50 * time.Millisecond
 
 const (
 	// lookEvery is the time between two looks whether the directory is still there.

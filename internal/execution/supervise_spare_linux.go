@@ -86,7 +86,13 @@ func (o *owner) removeSpare(p *place) {
 // than every run has.
 func (s *session) keepSpare() bool {
 	o := s.owner
-	if s.spareDir == "" || o.gone.Load() || !s.hasUsualFiles() {
+	if s.spareDir == "" || o.gone.Load() {
+		return false
+	}
+	if s.endOnDisk { // a store that took its time
+		_ = os.Remove(filepath.Join(s.dir, endFile))
+	}
+	if !s.hasUsualFiles() {
 		return false
 	}
 	first, ok := s.writer.Recycle()

@@ -14,8 +14,8 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
-	"reprise/internal/supervisor"
 	"reprise/internal/shared"
+	"reprise/internal/supervisor"
 	"reprise/replica"
 	"reprise/store/memstore"
 )
