@@ -68,7 +68,7 @@ func TestSpareDirectoryServesRunAfterRun(t *testing.T) {
 	}
 }
 
-// TestIdleSupervisorIsKilled: its directory is removed, also where the server was killed too, and the next command runs.
+// TestIdleSupervisorIsKilled: its directory is removed, also if the server was killed too, and the next command runs.
 func TestIdleSupervisorIsKilled(t *testing.T) {
 	opts := execution.Options{RunsDir: t.TempDir(), MaxIdle: 1}
 	dead := filepath.Join(opts.RunsDir, "spare-of-a-dead-one")

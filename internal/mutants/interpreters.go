@@ -45,7 +45,8 @@ var interpreterMutants = []mutant{
 	},
 	{
 		name: "queued command is lost of which a supervisor without a command has the lock", rule: "G9 R6.7",
-		file: "internal/execution/waiting.go", old: "lock, err := lockDead(dir)", new: "lock, err := supervisor.Lock(dir)",
+		file: "internal/execution/waiting.go",
+		old:  "lock, err := lockDead(dir)", new: "lock, err := supervisor.Lock(dir)",
 		pkg: "./internal/execution", run: "TestQueuedExecutionAfterCrashStartsOnceOrIsLost",
 	},
 	{

@@ -104,8 +104,8 @@ func Dial(ctx context.Context, dir, secret string) (*Conn, error) {
 	return c, nil
 }
 
-// Accept verifies that the other side of a connection knows the secret and means the run in dir. Otherwise it closes the
-// connection.
+// Accept verifies that the other side of a connection knows the secret and means the run in dir. Otherwise it closes
+// the connection.
 func Accept(raw net.Conn, dir, secret string) (*Conn, error) {
 	c := NewConn(raw)
 	_ = raw.SetDeadline(time.Now().Add(helloPatience))

@@ -78,8 +78,8 @@ func TestSocketDemandsTheSecret(t *testing.T) {
 	}
 }
 
-// TestCallForAnotherRunIsRefused: a supervisor uses its socket again under another name, and a call that comes late must
-// not reach the next run. An older server names no run and is accepted.
+// TestCallForAnotherRunIsRefused: a supervisor uses its socket again under another name, and a call that comes late
+// must not reach the next run. An older server names no run and is accepted.
 func TestCallForAnotherRunIsRefused(t *testing.T) {
 	dir, accepted := fixtureSocket(t, "open sesame")
 	late := filepath.Join(filepath.Dir(dir), "earlier")
@@ -96,7 +96,8 @@ func TestCallForAnotherRunIsRefused(t *testing.T) {
 	older := NewConn(raw)
 	defer older.Close()
 	var answer hello
-	if err := errors.Join(older.Send(hello{Version: 1, Secret: "open sesame"}), older.Receive(&answer)); err != nil {
+	err = errors.Join(older.Send(hello{Version: 1, Secret: "open sesame"}), older.Receive(&answer))
+	if err != nil {
 		t.Fatal(err)
 	}
 	if answer.Error != "" {

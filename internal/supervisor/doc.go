@@ -46,9 +46,9 @@
 // # The socket, version 1
 //
 // Both sides send JSON values, one a line. The server begins with {"version":1,"secret":"...","run":"..."}; the
-// supervisor answers {"version":1} or {"error":"..."} and closes. It refuses a server that names another run than it has,
-// because its socket serves one run after the other; servers that name none are older. Package execution defines the
-// messages that follow. The supervisor answers with the lower of both versions, which both sides then use.
+// supervisor answers {"version":1} or {"error":"..."} and closes. It refuses a server that names another run than it
+// has, because its socket serves one run after the other; servers that name none are older. Package execution defines
+// the messages that follow. The supervisor answers with the lower of both versions, which both sides then use.
 //
 // The server that has started the supervisor follows the command over the supervisor's stdin, without a hello: both are
 // the same program.

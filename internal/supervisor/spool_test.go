@@ -312,8 +312,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// TestWriterReusesTheFileOfAnotherOne: the second spool has the file of the first, and nothing of its content. A spool of
-// several files or of much output is not recycled.
+// TestWriterReusesTheFileOfAnotherOne: the second spool has the file of the first, and nothing of its content. A large
+// file is not recycled.
 func TestWriterReusesTheFileOfAnotherOne(t *testing.T) {
 	dir := t.TempDir()
 	w := NewWriter(dir, 0)
@@ -331,8 +331,9 @@ func TestWriterReusesTheFileOfAnotherOne(t *testing.T) {
 	}
 	w = NewWriter(dir, 0)
 	w.Reuse(first)
-	if info, err := os.Stat(filepath.Join(dir, FirstSegment)); err != nil || info.Size() != 0 || !os.SameFile(before, info) {
-		t.Errorf("%+v, %v", info, err)
+	after, err := os.Stat(filepath.Join(dir, FirstSegment))
+	if err != nil || after.Size() != 0 || !os.SameFile(before, after) {
+		t.Errorf("%+v, %v", after, err)
 	}
 	readAll(t, NewReader(dir, 1), Unbounded, nil)
 	want := fill(t, w, 3, 500)

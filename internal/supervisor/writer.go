@@ -57,8 +57,8 @@ func NewWriter(dir string, maxBytes int64) *Writer {
 // Reuse makes an empty file, which Recycle has returned, the first segment. It is called before the first Append.
 func (w *Writer) Reuse(first *os.File) { w.first = first }
 
-// Recycle returns the file of the first segment, emptied, for the Reuse of another Writer. ok is false if the spool has,
-// or has had, other files, or much in this one. first is nil if nothing was written. No Append may follow.
+// Recycle returns the file of the first segment, emptied, for the Reuse of another Writer. ok is false if the spool
+// has, or has had, other files, or much in this one. first is nil if nothing was written. No Append may follow.
 func (w *Writer) Recycle() (first *os.File, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
