@@ -338,8 +338,15 @@ func (h *Host) discard(dir string) {
 // readEnding reads the file that end has written; ok is false if it is missing or incomplete.
 func readEnding(dir string) (e ending, ok bool) {
 	text, err := os.ReadFile(filepath.Join(dir, endFile))
-	if err != nil || json.Unmarshal(text, &e) != nil {
+	var kept keptEnding
+	if err != nil || json.Unmarshal(text, &kept) != nil || kept.Run != "" && kept.Run != filepath.Base(dir) {
 		return ending{}, false
 	}
-	return e, e.Outcome != ""
+	return kept.ending, kept.Outcome != ""
+}
+
+// keptEnding is the content of the file of an end. Run is as in brief.
+type keptEnding struct {
+	ending
+	Run string `json:"run,omitempty"`
 }

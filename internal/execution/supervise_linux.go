@@ -321,7 +321,7 @@ func (s *session) end(e ending) {
 	default:
 		s.endOnDisk = true
 		// a full disk: then it is in memory alone
-		_ = supervisor.WriteFile(filepath.Join(s.dir, endFile), mustMarshal(e))
+		_ = supervisor.WriteFile(filepath.Join(s.dir, endFile), mustMarshal(keptEnding{e, filepath.Base(s.dir)}))
 	}
 }
 

@@ -29,6 +29,8 @@ import (
 
 // brief is the part of the request that the directory of a run keeps for a later server.
 type brief struct {
+	// Run is the name of the directory. After a crash of the machine the file may be that of an earlier run.
+	Run              string        `json:"run,omitempty"`
 	StdinOpen        bool          `json:"stdin_open,omitempty"`
 	KillOnDisconnect bool          `json:"kill_on_disconnect,omitempty"`
 	Grace            time.Duration `json:"grace"`
@@ -60,6 +62,9 @@ var thisMachine = sync.OnceValue(func() string {
 func loadBrief(dir string) (b brief) {
 	if text, err := os.ReadFile(filepath.Join(dir, briefFile)); err == nil {
 		_ = json.Unmarshal(text, &b)
+	}
+	if b.Run != "" && b.Run != filepath.Base(dir) {
+		return brief{}
 	}
 	return b
 }
@@ -135,6 +140,7 @@ func (r *run) makeOrder(m *remote, t *tracker) (*order, error) {
 		}
 	}
 	b := brief{
+		Run:              filepath.Base(m.dir),
 		StdinOpen:        r.request.StdinOpen,
 		KillOnDisconnect: r.request.KillOnDisconnect,
 		Grace:            r.grace(),

@@ -55,6 +55,17 @@ var interpreterMutants = []mutant{
 		pkg: "./internal/execution", run: "TestSpareDirectoryServesRunAfterRun",
 	},
 	{
+		name: "run has the files that an earlier run had before the machine crashed", rule: "R6.7",
+		file: "internal/execution/supervised.go",
+		old:  "b.Run != \"\" && b.Run != filepath.Base(dir) {", new: "false {",
+		pkg: "./internal/execution", run: "TestFilesOfAnotherRunAreIgnored",
+	},
+	{
+		name: "segment is read that an earlier run had before the machine crashed", rule: "R6.7",
+		file: "internal/supervisor/frame.go", old: "return tag != 0 && tag != runTag(dir)", new: "return false",
+		pkg: "./internal/supervisor", run: "TestSegmentOfAnotherRunIsIgnored",
+	},
+	{
 		name: "call that comes late reaches the next run of the supervisor", rule: "R6.7",
 		file: "internal/supervisor/conn.go", old: "first.Run != filepath.Base(dir) {", new: "false {",
 		pkg: "./internal/supervisor", run: "TestCallForAnotherRunIsRefused",

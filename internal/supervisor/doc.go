@@ -24,7 +24,8 @@
 //	offset  bytes
 //	0       8      "REPSPOOL"
 //	8       4      version, 1
-//	12      4      zero
+//	12      4      CRC-32C of the name of the run's directory, not 0; zero in older segments. A segment of another
+//	               run is ignored: a crash of the machine may bring back what an earlier run had in the file
 //
 // and then holds frames:
 //

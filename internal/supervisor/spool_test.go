@@ -277,7 +277,7 @@ func TestWriterOfARemovedDirectory(t *testing.T) {
 
 // FuzzReader reads any bytes without a panic, without end, and without a frame that is not there.
 func FuzzReader(f *testing.F) {
-	good := appendSegmentHeader(nil)
+	good := appendSegmentHeader(nil, "")
 	for i := range uint64(3) {
 		good = appendFrame(good, &Frame{Index: i + 1, Kind: Stdout, Data: []byte("data")})
 	}
@@ -345,4 +345,27 @@ func TestWriterReusesTheFileOfAnotherOne(t *testing.T) {
 		t.Error("a large file is recycled")
 	}
 	w.Release()
+}
+
+// TestSegmentOfAnotherRunIsIgnored: after a crash of the machine the file may have its content from before it was used
+// again.
+func TestSegmentOfAnotherRunIsIgnored(t *testing.T) {
+	earlier := filepath.Join(t.TempDir(), "earlier")
+	if err := Create(earlier); err != nil {
+		t.Fatal(err)
+	}
+	w := NewWriter(earlier, 0)
+	want := fill(t, w, 3, 500)
+	w.Release()
+	readAll(t, NewReader(earlier, 1), 3, want)
+	later := filepath.Join(filepath.Dir(earlier), "later")
+	if err := os.Rename(earlier, later); err != nil {
+		t.Fatal(err)
+	}
+	for _, last := range []uint64{3, Unbounded} {
+		b, err := NewReader(later, 1).Read(last, 1<<20)
+		if err != nil || len(b.Frames) > 0 || last == 3 && b.Skipped != 3 {
+			t.Errorf("up to %d: %d frames, %d skipped, %v", last, len(b.Frames), b.Skipped, err)
+		}
+	}
 }

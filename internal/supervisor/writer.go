@@ -199,7 +199,7 @@ func (w *Writer) tryWrite(roll bool, first uint64) error {
 	if _, err := file.WriteAt(w.buf, segmentHeader); err != nil {
 		return err
 	}
-	_, err := file.WriteAt(appendSegmentHeader(nil), 0)
+	_, err := file.WriteAt(appendSegmentHeader(nil, w.dir), 0)
 	return err
 }
 
