@@ -100,7 +100,9 @@ func (o *outliving) runs(pattern string) []string {
 	if err != nil {
 		o.t.Error(err)
 	}
-	return dirs
+	return slices.DeleteFunc(dirs, func(lock string) bool {
+		return strings.HasPrefix(filepath.Base(filepath.Dir(lock)), "spare-") // of the next run
+	})
 }
 
 // supervisors are the processes that have the directory of a run.

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"reprise"
@@ -27,7 +28,7 @@ func (h *Host) adoptAll(ctx context.Context) error {
 	}
 	left := map[reprise.Epoch]bool{}
 	for _, e := range entries {
-		if e.IsDir() {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), sparePrefix) {
 			left[reprise.Epoch(e.Name())] = true
 		}
 	}
@@ -68,6 +69,10 @@ const (
 	endFile = "end.json"
 	// holds the path of the supervisor's cgroup in its first line, and then its trace if it has crashed
 	lockFile = "lock"
+	// socketFile is where the supervisor listens.
+	socketFile = "sock"
+	// sparePrefix begins the names of directories that supervisors keep for their next runs.
+	sparePrefix = "spare-"
 )
 
 // hasBegun reports whether a supervisor has ever taken the directory.
@@ -333,8 +338,15 @@ func (h *Host) discard(dir string) {
 // readEnding reads the file that end has written; ok is false if it is missing or incomplete.
 func readEnding(dir string) (e ending, ok bool) {
 	text, err := os.ReadFile(filepath.Join(dir, endFile))
-	if err != nil || json.Unmarshal(text, &e) != nil {
+	var kept keptEnding
+	if err != nil || json.Unmarshal(text, &kept) != nil || kept.Run != "" && kept.Run != filepath.Base(dir) {
 		return ending{}, false
 	}
-	return e, e.Outcome != ""
+	return kept.ending, kept.Outcome != ""
+}
+
+// keptEnding is the content of the file of an end. Run is as in brief.
+type keptEnding struct {
+	ending
+	Run string `json:"run,omitempty"`
 }

@@ -34,7 +34,7 @@ func TestSupervisorThatComesTooLate(t *testing.T) {
 			Mark: markOf("epoch"),
 		},
 	}
-	if _, _, err := s.give(late); err == nil || !strings.HasSuffix(err.Error(), errOutOfDate.Error()) {
+	if _, _, err := s.give(late, nil); err == nil || !strings.HasSuffix(err.Error(), errOutOfDate.Error()) {
 		t.Errorf("the order is answered with %v", err)
 	}
 	if _, err := os.Stat(file); err == nil || hasBegun(dir) {
@@ -45,4 +45,37 @@ func TestSupervisorThatComesTooLate(t *testing.T) {
 		t.Fatalf("the directory is not free: %v", err)
 	}
 	_ = lock.Close()
+}
+
+// TestFilesOfAnotherRunAreIgnored: after a crash of the machine the files may have their content from before they were
+// used again, with the artifacts and the principal of another command.
+func TestFilesOfAnotherRunAreIgnored(t *testing.T) {
+	earlier := filepath.Join(t.TempDir(), "earlier")
+	if err := supervisor.Create(earlier); err != nil {
+		t.Fatal(err)
+	}
+	b := brief{Run: "earlier", Principal: "somebody", StdinOpen: true}
+	if err := b.save(earlier); err != nil {
+		t.Fatal(err)
+	}
+	end := mustMarshal(keptEnding{ending{Outcome: Exited}, "earlier"})
+	if err := os.WriteFile(filepath.Join(earlier, endFile), end, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := loadBrief(earlier); got.Principal != b.Principal {
+		t.Errorf("its own: %+v", got)
+	}
+	if got, ok := readEnding(earlier); got.Outcome != Exited || !ok {
+		t.Errorf("its own end: %+v, %t", got, ok)
+	}
+	later := filepath.Join(filepath.Dir(earlier), "later")
+	if err := os.Rename(earlier, later); err != nil {
+		t.Fatal(err)
+	}
+	if got := loadBrief(later); got != (brief{}) {
+		t.Errorf("that of an earlier run: %+v", got)
+	}
+	if got, ok := readEnding(later); ok {
+		t.Errorf("the end of an earlier run: %+v", got)
+	}
 }

@@ -17,6 +17,8 @@ type spec struct {
 	environ   []string
 	tty       *TTY
 	isolation *isolation.Plan
+	// alone: nothing else is to be done until it is started.
+	alone bool
 	// stdin: the command gets a pipe to read from; otherwise it finds the end at once.
 	stdin bool
 }

@@ -114,7 +114,11 @@ func startChild(s *spawn.Spawner, sp *spec, t tree) (*child, error) {
 	attr.Sys.Setctty = sp.tty != nil
 	t.prepare(attr.Sys)
 	started := time.Now()
-	process, err := s.StartBy(sp.isolation.Start, path, sp.argv, attr)
+	start := sp.isolation.Start
+	if sp.alone {
+		start = sp.isolation.StartAlone
+	}
+	process, err := s.StartBy(start, path, sp.argv, attr)
 	closeAll(e.far[:]...)
 	if err != nil {
 		closeAll(e.near[:]...)

@@ -15,6 +15,7 @@ import (
 // does not depend on streams.
 type job struct {
 	plan  *plan // set before the command is started
+	alone bool  // this process has no other job
 	stdin *stdin
 
 	stopping chan struct{} // closed when it is to end
@@ -72,10 +73,11 @@ type plan struct {
 }
 
 // spec returns the parameters of the process.
-func (p *plan) spec() *spec {
+func (j *job) spec() *spec {
+	p := j.plan
 	return &spec{
 		argv: p.Argv, cwd: p.Cwd, environ: p.Environ, tty: p.TTY,
-		stdin: p.StdinOpen || len(p.Input) > 0, isolation: p.Isolation,
+		alone: j.alone, stdin: p.StdinOpen || len(p.Input) > 0, isolation: p.Isolation,
 	}
 }
 

@@ -18,7 +18,10 @@ import (
 // order is a message of a server to a supervisor that it has started itself, over the supervisor's stdin. It starts a
 // command, or is about the command that the previous such order has started. Both sides are the same program.
 type order struct {
-	Dir            string `json:"dir,omitempty"`
+	Dir string `json:"dir,omitempty"`
+	// Spare is where the supervisor keeps a directory between two runs. An order without a Plan and a Call asks it to
+	// make one.
+	Spare          string `json:"spare,omitempty"`
 	Secret         string `json:"secret,omitempty"`
 	SpoolBytes     int64  `json:"spool_bytes,omitempty"`
 	DisableCgroups bool   `json:"disable_cgroups,omitempty"`
@@ -35,6 +38,8 @@ type taken struct {
 	Error string `json:"error,omitempty"`
 	News  *news  `json:"news,omitempty"`
 	Idle  bool   `json:"idle,omitempty"`
+	// Spare: the supervisor has a directory for the next run, as order.Spare says.
+	Spare bool `json:"spare,omitempty"`
 }
 
 // call is a request of a server over the socket.

@@ -145,7 +145,7 @@ func (j *job) launch(s *spawn.Spawner, t tree) (*child, error) {
 	j.mu.Lock()
 	j.isolated = isolated
 	j.mu.Unlock()
-	c, err := startChild(s, j.plan.spec(), t)
+	c, err := startChild(s, j.spec(), t)
 	if err == nil {
 		j.started(c)
 	}

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -44,6 +45,10 @@ type owner struct {
 	cgroups *cgroups // nil without cgroups, or before the first run
 	probed  bool
 	term    chan os.Signal
+
+	spare    *place // nil while there is none
+	spareDir string
+	gone     atomic.Bool // the server has ended, so no other run will come
 }
 
 // supervise runs one command after the other until its server has ended.
@@ -76,6 +81,9 @@ func supervise() error {
 		}
 	}()
 	o.obey()
+	if o.spare != nil {
+		o.removeSpare(o.spare)
+	}
 	return nil
 }
 
@@ -87,16 +95,24 @@ func (o *owner) obey() {
 	for {
 		var next order
 		if o.orders.Receive(&next) != nil {
+			o.gone.Store(true)
 			if s != nil {
 				s.leave(o.orders)
 			}
 			return
 		}
-		if next.Call != nil && s != nil {
-			s.note(next.Call)
+		if next.Call != nil {
+			if s != nil {
+				s.note(next.Call)
+			}
 			continue
 		}
 		over.Wait()
+		if next.Plan == nil {
+			err := o.prepare(&next)
+			_ = o.orders.Send(taken{Spare: err == nil})
+			continue
+		}
 		var err error
 		s, err = o.take(&next)
 		answer := taken{}
@@ -107,7 +123,7 @@ func (o *owner) obey() {
 		if err == nil {
 			over.Go(func() {
 				s.run()
-				_ = o.orders.Send(taken{Idle: true})
+				_ = o.orders.Send(taken{Idle: true, Spare: o.spare != nil})
 			})
 		}
 	}
@@ -118,55 +134,53 @@ var errOutOfDate = errors.New("the order is out of date")
 
 // take locks the directory of a run and listens there.
 func (o *owner) take(next *order) (s *session, err error) {
-	if next.Plan == nil {
-		return nil, errors.New("there is no plan")
-	}
-	lock, err := supervisor.Lock(next.Dir)
+	p, err := o.placeOf(next.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			_ = lock.Close()
+			p.close()
 		}
 	}()
 	if loadBrief(next.Dir).Attempt != next.Attempt { // a later server has made another attempt
 		return nil, errOutOfDate
 	}
-	if _, err := lock.WriteAt([]byte{'\n'}, 0); err != nil { // see hasBegun
+	o.openCgroups(next)
+	line := "\n"
+	if o.cgroups != nil {
+		line = o.cgroups.dir + "\n"
+	}
+	if _, err := p.lock.WriteAt([]byte(line), 0); err != nil { // see hasBegun
 		return nil, err
 	}
+	if _, err := p.lock.Seek(0, io.SeekEnd); err == nil {
+		_ = debug.SetCrashOutput(p.lock, debug.CrashOptions{})
+	}
+	return newSession(o, next, p), nil
+}
+
+// openCgroups opens the cgroups of this supervisor when it gets its first order.
+func (o *owner) openCgroups(next *order) {
 	if !o.probed && !next.DisableCgroups {
 		o.probed = true
 		o.cgroups, _ = openCgroups(o.spawner)
 	}
-	if o.cgroups != nil {
-		if _, err := lock.WriteAt([]byte(o.cgroups.dir+"\n"), 0); err != nil {
-			return nil, err
-		}
-	}
-	if _, err := lock.Seek(0, io.SeekEnd); err == nil {
-		_ = debug.SetCrashOutput(lock, debug.CrashOptions{})
-	}
-	listener, err := supervisor.Listen(next.Dir)
-	if err != nil {
-		return nil, err
-	}
-	return newSession(o, next, lock, listener), nil
 }
 
 // session is a supervisor with a command.
 type session struct {
 	*job
+	*place
 	owner    *owner
 	dir      string
+	spareDir string // see order.Spare
 	secret   string
-	lock     *os.File
-	listener *net.UnixListener
 	writer   *supervisor.Writer
 
 	changed   *sync.Cond // on job.mu: there is news
 	ended     *ending
+	endOnDisk bool          // the end was written to the directory
 	forgotten chan struct{} // closed when the end is kept elsewhere
 	forget    func()
 
@@ -177,15 +191,17 @@ type session struct {
 	left  chan struct{} // of size 1: no server is connected any more
 }
 
-func newSession(o *owner, next *order, lock *os.File, listener *net.UnixListener) *session {
+func newSession(o *owner, next *order, at *place) *session {
 	p := next.Plan
 	s := &session{
-		job: newJob(p.StdinOpen, p.TTY != nil), owner: o, dir: next.Dir, secret: next.Secret,
-		lock: lock, listener: listener, writer: supervisor.NewWriter(next.Dir, next.SpoolBytes),
+		job: newJob(p.StdinOpen, p.TTY != nil), place: at, owner: o, dir: next.Dir, spareDir: next.Spare,
+		secret: next.Secret, writer: supervisor.NewWriter(next.Dir, next.SpoolBytes),
 		forgotten: make(chan struct{}), conns: map[*supervisor.Conn]bool{o.orders: true},
 		left: make(chan struct{}, 1),
 	}
-	s.plan = p
+	s.plan, s.alone = p, true
+	s.writer.Reuse(at.first)
+	at.first = nil
 	s.changed = sync.NewCond(&s.mu)
 	s.forget = sync.OnceFunc(func() { close(s.forgotten) })
 	return s
@@ -298,21 +314,22 @@ func (s *session) end(e ending) {
 	case <-s.forgotten: // at once, as nearly always
 		return
 	case <-s.left: // nobody fetches it
-	case <-time.After(endOnDisk):
+	case <-time.After(endInMemory):
 	}
 	select {
 	case <-s.forgotten:
 	default:
+		s.endOnDisk = true
 		// a full disk: then it is in memory alone
-		_ = supervisor.WriteFile(filepath.Join(s.dir, endFile), mustMarshal(e))
+		_ = supervisor.WriteFile(filepath.Join(s.dir, endFile), mustMarshal(keptEnding{e, filepath.Base(s.dir)}))
 	}
 }
 
 // startedNews is when the server hears of the start even if nothing can be written to the spool.
 const startedNews = 5 * time.Millisecond
 
-// endOnDisk is how long an end stays only in memory, for a connected server to fetch it.
-const endOnDisk = 50 * time.Millisecond
+// endInMemory is how long an end stays only in memory, for a connected server to fetch it.
+const endInMemory = 50 * time.Millisecond
 
 const (
 	// lookEvery is the time between two looks whether the directory is still there.
@@ -353,9 +370,9 @@ func (s *session) attendOutside(over <-chan struct{}) {
 	}
 }
 
-// close frees the resources of the run.
+// close frees the resources of the run, or keeps them for the next one.
 func (s *session) close() {
-	_ = s.listener.Close()
+	_ = s.listener.SetDeadline(time.Now()) // ends accept
 	s.mu.Lock()
 	conns := s.conns
 	s.conns = nil
@@ -366,10 +383,12 @@ func (s *session) close() {
 		_ = c.Close()
 	}
 	s.serving.Wait()
+	if s.keepSpare() {
+		return
+	}
 	s.writer.Release()
-	_ = debug.SetCrashOutput(nil, debug.CrashOptions{})
 	_ = os.RemoveAll(s.dir)
-	_ = s.lock.Close()
+	s.place.close()
 }
 
 // kindOf is the kind of the frames of an event type.

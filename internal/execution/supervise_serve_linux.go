@@ -17,7 +17,7 @@ func (s *session) accept() {
 			return
 		}
 		s.serving.Go(func() {
-			conn, err := supervisor.Accept(raw, s.secret)
+			conn, err := supervisor.Accept(raw, s.dir, s.secret)
 			if err != nil || !s.keep(conn) {
 				return
 			}

@@ -29,6 +29,8 @@ import (
 
 // brief is the part of the request that the directory of a run keeps for a later server.
 type brief struct {
+	// Run is the name of the directory. After a crash of the machine the file may be that of an earlier run.
+	Run              string        `json:"run,omitempty"`
 	StdinOpen        bool          `json:"stdin_open,omitempty"`
 	KillOnDisconnect bool          `json:"kill_on_disconnect,omitempty"`
 	Grace            time.Duration `json:"grace"`
@@ -61,7 +63,26 @@ func loadBrief(dir string) (b brief) {
 	if text, err := os.ReadFile(filepath.Join(dir, briefFile)); err == nil {
 		_ = json.Unmarshal(text, &b)
 	}
+	if b.Run != "" && b.Run != filepath.Base(dir) {
+		return brief{}
+	}
 	return b
+}
+
+// save writes the brief over that of an earlier run in the same directory. It is not truncated first: some file systems
+// begin to write a file to the disk when it is closed after that.
+func (b *brief) save(dir string) error {
+	f, err := os.OpenFile(filepath.Join(dir, briefFile), os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	text := mustMarshal(b)
+	_, err = f.Write(text)
+	info, statErr := f.Stat()
+	if err == nil && statErr == nil && info.Size() > int64(len(text)) {
+		err = f.Truncate(int64(len(text)))
+	}
+	return errors.Join(err, statErr, f.Close())
 }
 
 // runSupervised runs the command under a supervisor.
@@ -87,19 +108,39 @@ func (r *run) runSupervised() {
 // handOver gives the command to a supervisor.
 func (r *run) handOver(m *remote, t *tracker) error {
 	s := r.host.supervisors
-	if err := supervisor.Create(m.dir); err != nil {
+	w, err := s.makeDir(m.dir)
+	if err != nil {
 		return err
 	}
-	if _, err := r.makePlan(m.dir); err != nil {
+	o, err := r.makeOrder(m, t)
+	if err != nil {
+		if w != nil {
+			s.put(w, false)
+		}
 		return err
+	}
+	w, l, err := s.give(o, w)
+	if err != nil {
+		return err
+	}
+	r.worker, r.link = w, l
+	r.plan = nil // nothing of it is needed here any more
+	return nil
+}
+
+// makeOrder writes the files in the directory of the run, and returns the order to start its command.
+func (r *run) makeOrder(m *remote, t *tracker) (*order, error) {
+	if _, err := r.makePlan(m.dir); err != nil {
+		return nil, err
 	}
 	if r.tail > 0 { // it was claimed while it waited
 		t.shifts.move(1, r.tail)
 		if err := t.shifts.save(m.dir); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	b := brief{
+		Run:              filepath.Base(m.dir),
 		StdinOpen:        r.request.StdinOpen,
 		KillOnDisconnect: r.request.KillOnDisconnect,
 		Grace:            r.grace(),
@@ -107,22 +148,16 @@ func (r *run) handOver(m *remote, t *tracker) error {
 	}
 	b.Principal, b.Operator = r.holder.Principal, r.holder.Operator
 	b.Artifacts, b.Attempt = r.artifacts, rand.Text()
-	if err := os.WriteFile(filepath.Join(m.dir, briefFile), mustMarshal(b), 0o600); err != nil {
-		return err
+	if err := b.save(m.dir); err != nil {
+		return nil, err
 	}
 	if r.driven != nil {
 		r.driven.keepIn(m.dir)
 	}
-	w, l, err := s.give(&order{
+	return &order{
 		Dir: m.dir, Secret: m.secret, SpoolBytes: r.host.opts.SpoolBytes,
 		DisableCgroups: r.host.opts.DisableCgroups, Plan: r.plan, Attempt: b.Attempt,
-	})
-	if err != nil {
-		return err
-	}
-	r.worker, r.link = w, l
-	r.plan = nil // nothing of it is needed here any more
-	return nil
+	}, nil
 }
 
 // tracker is the position of a run in its spool.

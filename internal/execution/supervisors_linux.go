@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -25,6 +26,8 @@ type supervisors struct {
 	secret  string
 	maxIdle int
 	spawner *spawn.Spawner
+	// disableCgroups is Options.DisableCgroups.
+	disableCgroups bool
 
 	mu      sync.Mutex
 	workers map[*worker]bool
@@ -45,7 +48,14 @@ func openSupervisors(opts *Options, s *spawn.Spawner) (*supervisors, error) {
 	if err != nil {
 		return nil, fmt.Errorf("directory of the runs: %w", err)
 	}
-	return &supervisors{dir: dir, secret: secret, maxIdle: opts.MaxIdle, spawner: s, workers: map[*worker]bool{}}, nil
+	p := &supervisors{
+		dir: dir, secret: secret, maxIdle: opts.MaxIdle, spawner: s, disableCgroups: opts.DisableCgroups,
+		workers: map[*worker]bool{},
+	}
+	if err := p.removeSpares(); err != nil {
+		return nil, fmt.Errorf("directory of the runs: %w", err)
+	}
+	return p, nil
 }
 
 // dirOf is the directory of a run, which is named by its epoch: that is never used twice.
@@ -61,6 +71,10 @@ type worker struct {
 	news atomic.Pointer[mailbox]
 	// left is set when the Host goes and the command stays.
 	left atomic.Bool
+	// spareDir is where it keeps a directory between two runs, and spare whether it has one. spare is guarded by
+	// owner.mu.
+	spareDir string
+	spare    bool
 }
 
 // start starts a supervisor. It is this very program, even if its file was replaced or removed meanwhile.
@@ -91,7 +105,10 @@ func (p *supervisors) start() (*worker, error) {
 		_ = raw.Close()
 		return nil, fmt.Errorf("supervisor: %w", err)
 	}
-	w := &worker{owner: p, process: process, orders: supervisor.NewConn(raw), answers: make(chan taken, 1)}
+	w := &worker{
+		owner: p, process: process, orders: supervisor.NewConn(raw), answers: make(chan taken, 1),
+		spareDir: filepath.Join(p.dir, sparePrefix+rand.Text()),
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -126,7 +143,7 @@ func (w *worker) attend() {
 			w.news.Load().put(t.News)
 		case t.Idle:
 			w.news.Load().fail(errNoMoreNews)
-			w.owner.put(w)
+			w.owner.put(w, t.Spare)
 		default:
 			w.answers <- t
 		}
@@ -142,6 +159,7 @@ func (w *worker) attend() {
 		return
 	}
 	_, _ = w.process.Wait()
+	w.owner.removeSpare(w)
 }
 
 // While many commands begin and end, supervisors beyond maxIdle are kept for trimAfter, up to burstIdle times maxIdle:
@@ -151,10 +169,11 @@ const (
 	burstIdle = 4
 )
 
-// put returns an idle worker to the pool.
-func (p *supervisors) put(w *worker) {
+// put returns an idle worker to the pool. spare tells whether it has a spare directory.
+func (p *supervisors) put(w *worker, spare bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	w.spare = spare
 	if p.closed || len(p.idle) >= burstIdle*p.maxIdle {
 		_ = w.orders.Close() // then it ends
 		return
@@ -203,13 +222,51 @@ func (p *supervisors) warm() {
 	p.warming = true
 	p.all.Go(func() {
 		w, err := p.start()
+		spare := err == nil && w.prepare(p.disableCgroups)
 		p.mu.Lock()
 		p.warming = false
 		p.mu.Unlock()
 		if err == nil {
-			p.put(w)
+			p.put(w, spare)
 		}
 	})
+}
+
+// prepare lets a worker do what the first command would otherwise wait for, and reports whether it has a spare
+// directory then.
+func (w *worker) prepare(disableCgroups bool) bool {
+	if w.orders.Send(&order{Spare: w.spareDir, DisableCgroups: disableCgroups}) != nil {
+		return false
+	}
+	t, ok := <-w.answers
+	return ok && t.Spare
+}
+
+// makeDir makes the directory of a run. If the returned worker is not nil, it was idle, has the directory already, and
+// is for give.
+func (p *supervisors) makeDir(dir string) (*worker, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.idle); n > 0 && p.idle[n-1].spare {
+		w := p.idle[n-1]
+		w.spare = false
+		if os.Rename(w.spareDir, dir) == nil {
+			p.idle = p.idle[:n-1]
+			return w, nil
+		}
+	}
+	return nil, supervisor.Create(dir)
+}
+
+// removeSpare removes the spare directory of a worker that was killed.
+func (p *supervisors) removeSpare(w *worker) {
+	p.mu.Lock()
+	spare := w.spare
+	w.spare = false
+	p.mu.Unlock()
+	if spare {
+		_ = os.RemoveAll(w.spareDir)
+	}
 }
 
 // follow returns the link to a worker that is about to get a run.
@@ -222,13 +279,16 @@ func (w *worker) follow() *link {
 	}
 }
 
-// give hands a run to a supervisor.
-func (p *supervisors) give(o *order) (*worker, *link, error) {
-	for {
-		w, used, err := p.takeOne()
-		if err != nil {
-			return nil, nil, err
+// give hands a run to a supervisor: to w, unless that is nil or has died.
+func (p *supervisors) give(o *order, w *worker) (*worker, *link, error) {
+	for used := true; ; w = nil {
+		if w == nil {
+			var err error
+			if w, used, err = p.takeOne(); err != nil {
+				return nil, nil, err
+			}
 		}
+		o.Spare = w.spareDir
 		l := w.follow()
 		var t taken
 		ok := w.orders.Send(o) == nil
@@ -237,7 +297,7 @@ func (p *supervisors) give(o *order) (*worker, *link, error) {
 		}
 		switch {
 		case ok && t.Error != "":
-			p.put(w)
+			p.put(w, false)
 			return nil, nil, errors.New("supervisor: " + t.Error)
 		case ok:
 			p.warm()
@@ -256,6 +316,7 @@ func (p *supervisors) takeOne() (w *worker, used bool, err error) {
 	p.mu.Lock()
 	if n := len(p.idle); n > 0 {
 		w, p.idle = p.idle[n-1], p.idle[:n-1]
+		w.spare = false // it removes the directory when it gets another one
 	}
 	p.mu.Unlock()
 	if w != nil {

@@ -44,7 +44,11 @@ func openSupervisors(*Options, *spawn.Spawner) (*supervisors, error) { return ni
 
 func (*supervisors) dirOf(reprise.Epoch) string { return "" }
 
-func (*supervisors) give(*order) (*worker, *link, error) { return nil, nil, errNeedsLinux }
+func (*supervisors) give(*order, *worker) (*worker, *link, error) { return nil, nil, errNeedsLinux }
+
+func (*supervisors) makeDir(string) (*worker, error) { return nil, errNeedsLinux }
+
+func (*supervisors) put(*worker, bool) {}
 
 func (*supervisors) warm()  {}
 func (*supervisors) close() {}

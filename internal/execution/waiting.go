@@ -127,6 +127,20 @@ func loadWaiting(file string) (w waiting, err error) {
 	return w, err
 }
 
+// lockDead locks the directory of a run whose server is dead. A supervisor that had not got the command from it has the
+// lock until it notices that.
+func lockDead(dir string) (*os.File, error) {
+	for deadline := time.Now().Add(idlePatience); ; time.Sleep(firstRetry) {
+		lock, err := supervisor.Lock(dir)
+		if !errors.Is(err, supervisor.ErrHeld) || hasBegun(dir) || time.Now().After(deadline) {
+			return lock, err
+		}
+	}
+}
+
+// idlePatience is the time in which a supervisor without a command ends after its server.
+const idlePatience = 5 * time.Second
+
 // neverBegan reports whether it is certain that no supervisor has started the command of a run, or will start it. If
 // so, neverBegan removes the directory of the run. suffix is that of the file of the run, from which w was read.
 func (p *supervisors) neverBegan(epoch reprise.Epoch, w *waiting, suffix string) bool {
@@ -137,7 +151,7 @@ func (p *supervisors) neverBegan(epoch reprise.Epoch, w *waiting, suffix string)
 		return false // a crash of the machine may have undone what a supervisor wrote
 	}
 	dir := p.dirOf(epoch)
-	lock, err := supervisor.Lock(dir)
+	lock, err := lockDead(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:

@@ -15,6 +15,7 @@ import (
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/shared"
+	"reprise/internal/supervisor"
 	"reprise/replica"
 	"reprise/store/memstore"
 )
@@ -167,6 +168,15 @@ func TestQueuedExecutionAfterCrashStartsOnceOrIsLost(t *testing.T) {
 		"its file was being written": {crash: cut, lost: notStarted},
 		"its turn has come":          {crash: begun},
 		"it has a directory":         {crash: func(t *testing.T, file string) { begun(t, file); dir(t, file, "") }},
+		"a supervisor without the command notices late": {crash: func(t *testing.T, file string) {
+			begun(t, file)
+			dir(t, file, "")
+			lock, err := supervisor.Lock(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(200*time.Millisecond, func() { _ = lock.Close() })
+		}},
 		"a directory without a lock": {
 			crash: func(t *testing.T, file string) { begun(t, file); _ = os.Mkdir(file, 0o700) },
 		},
@@ -212,7 +222,7 @@ func TestQueuedExecutionAfterCrashStartsOnceOrIsLost(t *testing.T) {
 			finish(t, h, "blocker")
 			until(t, "nothing is left", func() bool {
 				left, err := os.ReadDir(opts.RunsDir)
-				return err == nil && len(left) == 1 // the secret
+				return err == nil && len(left) == 1+len(spares(t, opts)) // the secret
 			})
 		})
 	}

@@ -26,7 +26,7 @@ func tryBubblewrap(path string) error {
 	}
 	defer r.Close()
 	argv := p.bubblewrapped(path, []string{path, "--version"}, "/")
-	process, err := p.start(path, argv, &os.ProcAttr{Files: []*os.File{nil, w, w}, Sys: &syscall.SysProcAttr{}})
+	process, err := p.start(path, argv, &os.ProcAttr{Files: []*os.File{nil, w, w}, Sys: &syscall.SysProcAttr{}}, false)
 	w.Close()
 	if err != nil {
 		return err

@@ -25,7 +25,7 @@ func probe() *Machine {
 		defer p.close()
 		what(&p)
 		p.add("exit", unix.SYS_EXIT_GROUP, 0)
-		pid, err := p.run(-1)
+		pid, err := p.run(-1, false)
 		if err == nil {
 			_, err = unix.Wait4(pid, nil, 0, nil)
 		}

@@ -110,28 +110,19 @@ type cloneArgs struct {
 // run starts a child that runs the program and returns when the child has got another program by its last
 // call or has ended. The error is a *StepError if a call failed; the child is then reaped.
 // cgroup is a descriptor of the cgroup that the child begins in, or -1. The caller has locked its OS
-// thread.
-func (p *program) run(cgroup int) (pid int, err error) {
+// thread. With alone, that thread sleeps in the kernel until then, and everything that needs its processor waits too.
+func (p *program) run(cgroup int, alone bool) (pid int, err error) {
 	failed := new(failure)
 	p.pins.Pin(failed)
 	p.pins.Pin(&p.calls[0])
-	var gone [2]int // its far end is closed by exec, or by the end of the child
-	syscall.ForkLock.Lock()
-	if err := unix.Pipe2(gone[:], unix.O_CLOEXEC); err != nil {
-		syscall.ForkLock.Unlock()
-		return 0, &StepError{"pipe", err}
+	var id int
+	if alone {
+		id, err = p.fork(cgroup, unix.CLONE_VFORK, failed)
+	} else {
+		id, err = p.forkBeside(cgroup, failed)
 	}
-	id, errno := p.fork(cgroup, failed)
-	syscall.ForkLock.Unlock()
-	_ = unix.Close(gone[1])
-	defer unix.Close(gone[0])
-	if errno != 0 {
-		return 0, &StepError{"fork", errno}
-	}
-	for buf := make([]byte, 1); ; {
-		if _, err := unix.Read(gone[0], buf); err != unix.EINTR { //nolint:errorlint // an errno
-			break
-		}
+	if err != nil {
+		return 0, err
 	}
 	at := atomic.LoadUintptr(&failed.call)
 	if at == 0 {
@@ -149,9 +140,32 @@ func (p *program) run(cgroup int) (pid int, err error) {
 	return 0, &StepError{step, os.NewSyscallError("", syscall.Errno(failed.errno))}
 }
 
+// forkBeside is fork without CLONE_VFORK. It waits for the child as for any other event: at a pipe, whose far end is
+// closed by exec or by the end of the child.
+func (p *program) forkBeside(cgroup int, failed *failure) (pid int, err error) {
+	var gone [2]int
+	syscall.ForkLock.Lock()
+	if err := unix.Pipe2(gone[:], unix.O_CLOEXEC); err != nil {
+		syscall.ForkLock.Unlock()
+		return 0, &StepError{"pipe", err}
+	}
+	id, err := p.fork(cgroup, 0, failed)
+	syscall.ForkLock.Unlock()
+	_ = unix.Close(gone[1])
+	defer unix.Close(gone[0])
+	if err != nil {
+		return 0, err
+	}
+	for buf := make([]byte, 1); ; {
+		if _, err := unix.Read(gone[0], buf); err != unix.EINTR { //nolint:errorlint // an errno
+			return id, nil
+		}
+	}
+}
+
 // fork forks with all signals blocked.
-func (p *program) fork(cgroup int, failed *failure) (pid int, errno syscall.Errno) {
-	args := &cloneArgs{flags: unix.CLONE_VM, exitSignal: uint64(unix.SIGCHLD)}
+func (p *program) fork(cgroup int, flags uint64, failed *failure) (pid int, err error) {
+	args := &cloneArgs{flags: unix.CLONE_VM | flags, exitSignal: uint64(unix.SIGCHLD)}
 	number, first, second := uintptr(unix.SYS_CLONE), args.flags|args.exitSignal, uintptr(0)
 	if cgroup >= 0 {
 		args.flags, args.cgroup = args.flags|unix.CLONE_INTO_CGROUP, uint64(cgroup)
@@ -161,7 +175,10 @@ func (p *program) fork(cgroup int, failed *failure) (pid int, errno syscall.Errn
 	maskSignals(&all, &old)
 	id, code := fork(number, uintptr(first), second, &p.calls[0], uintptr(len(p.calls)), failed)
 	maskSignals(&old, nil)
-	return int(id), syscall.Errno(code)
+	if code != 0 {
+		return 0, &StepError{"fork", syscall.Errno(code)}
+	}
+	return int(id), nil
 }
 
 // maskSignals sets the signal mask of the thread.

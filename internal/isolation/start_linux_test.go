@@ -136,6 +136,39 @@ func TestUnprivileged(t *testing.T) {
 	}
 }
 
+// startFunc is Start or StartAlone.
+type startFunc func(path string, argv []string, attr *os.ProcAttr) (*os.Process, error)
+
+// TestStartAloneIsStart: the process has the same layers, and its standard input and output are those of attr.
+func TestStartAloneIsStart(t *testing.T) {
+	p := resolve(t, Config{}, Limits, Access{})
+	const command = "read -r line; echo \"$line\"; grep -E 'Cap|NoNewPrivs|Seccomp|Sig(Blk|Ign|Cgt)' /proc/self/status"
+	said := map[string]string{}
+	for name, start := range map[string]startFunc{"alone": p.StartAlone, "beside": p.Start} {
+		in, feed, err := os.Pipe()
+		must(t, err)
+		read, out, err := os.Pipe()
+		must(t, err)
+		process, err := start("/bin/sh", []string{"sh", "-c", command}, &os.ProcAttr{
+			Env: []string{"PATH=" + os.Getenv("PATH")}, Files: []*os.File{in, out, nil},
+		})
+		must(t, err)
+		must(t, errors.Join(in.Close(), out.Close()))
+		_, err = feed.WriteString("given\n")
+		must(t, err)
+		text, err := io.ReadAll(read)
+		must(t, err)
+		if _, err := process.Wait(); err != nil {
+			t.Error(err)
+		}
+		must(t, errors.Join(feed.Close(), read.Close()))
+		said[name] = string(text)
+	}
+	if said["alone"] != said["beside"] || !strings.HasPrefix(said["alone"], "given\nSigBlk:") {
+		t.Errorf("alone:\n%s\nbeside:\n%s", said["alone"], said["beside"])
+	}
+}
+
 func TestStartIsThatOfOS(t *testing.T) {
 	p := resolve(t, Config{}, Limits, Access{})
 	for name, c := range map[string]struct {
@@ -146,9 +179,11 @@ func TestStartIsThatOfOS(t *testing.T) {
 		"no directory": {"/bin/true", "/no-such-directory", fs.ErrNotExist},
 		"no right":     {"/etc/passwd", "/", fs.ErrPermission},
 	} {
-		_, err := p.Start(c.path, []string{c.path}, &os.ProcAttr{Dir: c.dir, Env: []string{}})
-		if _, ok := errors.AsType[*os.PathError](err); !ok || !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
+		for _, start := range []startFunc{p.Start, p.StartAlone} {
+			_, err := start(c.path, []string{c.path}, &os.ProcAttr{Dir: c.dir, Env: []string{}})
+			if _, ok := errors.AsType[*os.PathError](err); !ok || !errors.Is(err, c.want) {
+				t.Errorf("%s: %v, want %v", name, err, c.want)
+			}
 		}
 	}
 	attr := &os.ProcAttr{Env: []string{}, Sys: &syscall.SysProcAttr{Setpgid: true}}

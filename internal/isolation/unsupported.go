@@ -16,6 +16,11 @@ func (*Plan) Start(path string, argv []string, attr *os.ProcAttr) (*os.Process, 
 	return os.StartProcess(path, argv, attr)
 }
 
+// StartAlone is Start.
+func (p *Plan) StartAlone(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	return p.Start(path, argv, attr)
+}
+
 // Undumpable does nothing.
 func Undumpable() error { return errNotLinux }
 

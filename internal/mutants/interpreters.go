@@ -44,6 +44,33 @@ var interpreterMutants = []mutant{
 		pkg: "./internal/execution", run: "TestQueuedExecutionAfterCrashStartsOnceOrIsLost",
 	},
 	{
+		name: "queued command is lost of which a supervisor without a command has the lock", rule: "G9 R6.7",
+		file: "internal/execution/waiting.go",
+		old:  "lock, err := lockDead(dir)", new: "lock, err := supervisor.Lock(dir)",
+		pkg: "./internal/execution", run: "TestQueuedExecutionAfterCrashStartsOnceOrIsLost",
+	},
+	{
+		name: "spare directory says that a command has begun", rule: "G9 R6.7",
+		file: "internal/execution/supervise_spare_linux.go", old: "s.lock.Truncate(0) != nil || ", new: "",
+		pkg: "./internal/execution", run: "TestSpareDirectoryServesRunAfterRun",
+	},
+	{
+		name: "run has the files that an earlier run had before the machine crashed", rule: "R6.7",
+		file: "internal/execution/supervised.go",
+		old:  "b.Run != \"\" && b.Run != filepath.Base(dir) {", new: "false {",
+		pkg: "./internal/execution", run: "TestFilesOfAnotherRunAreIgnored",
+	},
+	{
+		name: "segment is read that an earlier run had before the machine crashed", rule: "R6.7",
+		file: "internal/supervisor/frame.go", old: "tag != runTag(dir)", new: "false",
+		pkg: "./internal/supervisor", run: "TestSegmentOfAnotherRunIsIgnored",
+	},
+	{
+		name: "call that comes late reaches the next run of the supervisor", rule: "R6.7",
+		file: "internal/supervisor/conn.go", old: "first.Run != filepath.Base(dir) {", new: "false {",
+		pkg: "./internal/supervisor", run: "TestCallForAnotherRunIsRefused",
+	},
+	{
 		name: "queue is taken up in another order", rule: "R6.7",
 		file: "internal/execution/requeue.go",
 		old:  "cmp.Compare(a.Arrived, b.Arrived)", new: "cmp.Compare(b.Arrived, a.Arrived)",

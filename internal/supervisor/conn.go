@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
 	"time"
 )
 
@@ -62,6 +63,9 @@ type hello struct {
 	Version int    `json:"version,omitempty"`
 	Secret  string `json:"secret,omitempty"`
 	Error   string `json:"error,omitempty"`
+	// Run is the name of the directory that the server has connected through, so that a call which comes late does not
+	// reach the next run of the same supervisor. Older servers do not send it.
+	Run string `json:"run,omitempty"`
 }
 
 // helloPatience limits the time for the hello of the other side.
@@ -80,7 +84,7 @@ func Dial(ctx context.Context, dir, secret string) (*Conn, error) {
 	c := NewConn(raw)
 	_ = raw.SetDeadline(time.Now().Add(helloPatience))
 	var answer hello
-	err = c.Send(hello{Version: Version, Secret: secret})
+	err = c.Send(hello{Version: Version, Secret: secret, Run: filepath.Base(dir)})
 	if err == nil {
 		err = c.Receive(&answer)
 	}
@@ -100,8 +104,9 @@ func Dial(ctx context.Context, dir, secret string) (*Conn, error) {
 	return c, nil
 }
 
-// Accept verifies that the other side of a connection knows the secret. Otherwise it closes the connection.
-func Accept(raw net.Conn, secret string) (*Conn, error) {
+// Accept verifies that the other side of a connection knows the secret and means the run in dir. Otherwise it closes
+// the connection.
+func Accept(raw net.Conn, dir, secret string) (*Conn, error) {
 	c := NewConn(raw)
 	_ = raw.SetDeadline(time.Now().Add(helloPatience))
 	c.lines = bufio.NewReader(io.LimitReader(raw, 4<<10))
@@ -109,6 +114,10 @@ func Accept(raw net.Conn, secret string) (*Conn, error) {
 	err := c.Receive(&first)
 	if err == nil && subtle.ConstantTimeCompare([]byte(first.Secret), []byte(secret)) != 1 {
 		_ = c.Send(hello{Error: "the secret is wrong"})
+		err = ErrRefused
+	}
+	if err == nil && first.Run != "" && first.Run != filepath.Base(dir) {
+		_ = c.Send(hello{Error: "the run is over"})
 		err = ErrRefused
 	}
 	if err == nil {

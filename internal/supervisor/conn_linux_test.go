@@ -37,7 +37,7 @@ func fixtureSocket(t *testing.T, secret string) (dir string, accepted chan *Conn
 			if err != nil {
 				return
 			}
-			if c, err := Accept(raw, secret); err == nil {
+			if c, err := Accept(raw, dir, secret); err == nil {
 				accepted <- c
 			}
 		}
@@ -75,6 +75,49 @@ func TestSocketDemandsTheSecret(t *testing.T) {
 	_ = near.Close()
 	if err := far.Receive(&got); !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %v", err)
+	}
+}
+
+// TestCallForAnotherRunIsRefused: a supervisor uses its socket again under another name, and a call that comes late
+// must not reach the next run. An older server names no run and is accepted.
+func TestCallForAnotherRunIsRefused(t *testing.T) {
+	dir, accepted := fixtureSocket(t, "open sesame")
+	late := filepath.Join(filepath.Dir(dir), "earlier")
+	if err := os.Symlink(dir, late); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Dial(t.Context(), late, "open sesame"); !errors.Is(err, ErrRefused) {
+		t.Errorf("for an earlier run: %v", err)
+	}
+	raw, err := dial(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	older := NewConn(raw)
+	defer older.Close()
+	var answer hello
+	err = errors.Join(older.Send(hello{Version: 1, Secret: "open sesame"}), older.Receive(&answer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.Error != "" {
+		t.Errorf("an older server is refused: %s", answer.Error)
+	}
+	_ = (<-accepted).Close()
+}
+
+// TestListenReplacesTheSocketOfADeadSupervisor, which had no command yet.
+func TestListenReplacesTheSocketOfADeadSupervisor(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := Create(dir); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		l, err := Listen(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = l.Close() // the file stays
 	}
 }
 

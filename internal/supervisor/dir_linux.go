@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -32,18 +33,25 @@ func Lock(dir string) (*os.File, error) {
 		}
 		return nil, os.NewSyscallError("flock", err)
 	}
-	ours, err := f.Stat()
-	if err == nil {
-		var there os.FileInfo
-		if there, err = os.Stat(path); err == nil && !os.SameFile(ours, there) {
-			err = os.ErrNotExist
-		}
+	same, err := IsLock(f, dir)
+	if err == nil && !same {
+		err = os.ErrNotExist
 	}
 	if err != nil {
 		_ = f.Close()
 		return nil, err
 	}
 	return f, nil
+}
+
+// IsLock reports whether f is the lock file in dir.
+func IsLock(f *os.File, dir string) (bool, error) {
+	ours, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	there, err := os.Stat(filepath.Join(dir, lockFile))
+	return err == nil && os.SameFile(ours, there), err
 }
 
 // throughFD calls f with a short path of the socket: the address of a Unix socket has room for 107 bytes.
@@ -56,10 +64,15 @@ func throughFD(dir string, f func(path string) error) error {
 	return f(filepath.Join("/proc/self/fd", strconv.Itoa(fd), socketFile))
 }
 
-// Listen listens on the socket of a run. Its file goes with the directory.
+// Listen listens on the socket of a run, whose lock the caller has. The file goes with the directory. It replaces the
+// one of a supervisor that has died there before it had a command.
 func Listen(dir string) (l *net.UnixListener, err error) {
 	err = throughFD(dir, func(path string) error {
-		if l, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}); err != nil {
+		l, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		if errors.Is(err, unix.EADDRINUSE) && os.Remove(path) == nil {
+			l, err = net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		}
+		if err != nil {
 			return err
 		}
 		l.SetUnlinkOnClose(false)

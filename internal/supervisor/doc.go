@@ -11,6 +11,11 @@
 //	shift       the difference between the numbers of frames and events, after a loss of either
 //	end.json    how the command ended
 //
+// A supervisor without a command keeps a directory for its next run next to them, "spare-" and a random name: locked,
+// with an empty lock file, a socket on which nobody accepts, and an empty first segment. A server gives it the name of
+// the run and then the command to the supervisor, which writes to the lock file before it starts the command. After a
+// short run with little output the supervisor empties the files and gives the directory its old name.
+//
 // # The spool, version 1
 //
 // A spool is a sequence of frames, numbered from 1 on, in segments of about 8 MiB. All numbers are little-endian. A
@@ -19,7 +24,8 @@
 //	offset  bytes
 //	0       8      "REPSPOOL"
 //	8       4      version, 1
-//	12      4      zero
+//	12      4      CRC-32C of the name of the run's directory, not 0; zero in older segments. A segment of another
+//	               run is ignored: a crash of the machine may bring back what an earlier run had in the file
 //
 // and then holds frames:
 //
@@ -40,9 +46,10 @@
 //
 // # The socket, version 1
 //
-// Both sides send JSON values, one a line. The server begins with {"version":1,"secret":"..."}; the supervisor answers
-// {"version":1} or {"error":"..."} and closes. Package execution defines the messages that follow. The supervisor
-// answers with the lower of both versions, which both sides then use.
+// Both sides send JSON values, one a line. The server begins with {"version":1,"secret":"...","run":"..."}; the
+// supervisor answers {"version":1} or {"error":"..."} and closes. It refuses a server that names another run than it
+// has, because its socket serves one run after the other; servers that name none are older. Package execution defines
+// the messages that follow. The supervisor answers with the lower of both versions, which both sides then use.
 //
 // The server that has started the supervisor follows the command over the supervisor's stdin, without a hello: both are
 // the same program.

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"path/filepath"
 	"time"
 )
 
@@ -57,11 +58,23 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// appendSegmentHeader appends the first bytes of a segment to b.
-func appendSegmentHeader(b []byte) []byte {
+// appendSegmentHeader appends the first bytes of a segment of the run in dir to b.
+func appendSegmentHeader(b []byte, dir string) []byte {
 	b = append(b, magic...)
 	b = binary.LittleEndian.AppendUint32(b, Version)
-	return append(b, 0, 0, 0, 0)
+	return binary.LittleEndian.AppendUint32(b, runTag(dir))
+}
+
+// runTag tells the segments of a run from those that an earlier run has had in the same file: a crash of the machine
+// may bring them back. It is not 0, which older segments have.
+func runTag(dir string) uint32 {
+	return max(1, crc32.Checksum([]byte(filepath.Base(dir)), castagnoli))
+}
+
+// isOfAnotherRun reports whether a segment that begins with header does not belong to the run in dir.
+func isOfAnotherRun(header []byte, dir string) bool {
+	tag := binary.LittleEndian.Uint32(header[len(magic)+4:])
+	return tag != 0 && tag != runTag(dir)
 }
 
 // appendFrame appends the encoded frame to b.

@@ -223,6 +223,10 @@ func (r *Reader) openSegment(first uint64) (opened bool, err error) {
 			_ = file.Close()
 			return false, &VersionError{Version: int(v)}
 		}
+		if isOfAnotherRun(header, r.dir) {
+			_ = file.Close()
+			return false, nil
+		}
 	} // a damaged header says nothing; the frames have checksums of their own
 	r.Close()
 	r.file, r.first, r.offset, r.buf = file, first, segmentHeader, nil

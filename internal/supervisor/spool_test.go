@@ -277,7 +277,7 @@ func TestWriterOfARemovedDirectory(t *testing.T) {
 
 // FuzzReader reads any bytes without a panic, without end, and without a frame that is not there.
 func FuzzReader(f *testing.F) {
-	good := appendSegmentHeader(nil)
+	good := appendSegmentHeader(nil, "")
 	for i := range uint64(3) {
 		good = appendFrame(good, &Frame{Index: i + 1, Kind: Stdout, Data: []byte("data")})
 	}
@@ -310,4 +310,62 @@ func FuzzReader(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestWriterReusesTheFileOfAnotherOne: the second spool has the file of the first, and nothing of its content. A large
+// file is not recycled.
+func TestWriterReusesTheFileOfAnotherOne(t *testing.T) {
+	dir := t.TempDir()
+	w := NewWriter(dir, 0)
+	if first, ok := w.Recycle(); first != nil || !ok {
+		t.Errorf("before the first frame: %v, %t", first, ok)
+	}
+	fill(t, w, 5, 1000)
+	before, err := os.Stat(filepath.Join(dir, FirstSegment))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, ok := w.Recycle()
+	if first == nil || !ok {
+		t.Fatalf("after five frames: %v, %t", first, ok)
+	}
+	w = NewWriter(dir, 0)
+	w.Reuse(first)
+	after, err := os.Stat(filepath.Join(dir, FirstSegment))
+	if err != nil || after.Size() != 0 || !os.SameFile(before, after) {
+		t.Errorf("%+v, %v", after, err)
+	}
+	readAll(t, NewReader(dir, 1), Unbounded, nil)
+	want := fill(t, w, 3, 500)
+	readAll(t, NewReader(dir, 1), 3, want)
+	readAll(t, NewReader(dir, 1), Unbounded, want)
+
+	fill(t, w, 300, 2000)
+	if _, ok := w.Recycle(); ok {
+		t.Error("a large file is recycled")
+	}
+	w.Release()
+}
+
+// TestSegmentOfAnotherRunIsIgnored: after a crash of the machine the file may have its content from before it was used
+// again.
+func TestSegmentOfAnotherRunIsIgnored(t *testing.T) {
+	earlier := filepath.Join(t.TempDir(), "earlier")
+	if err := Create(earlier); err != nil {
+		t.Fatal(err)
+	}
+	w := NewWriter(earlier, 0)
+	want := fill(t, w, 3, 500)
+	w.Release()
+	readAll(t, NewReader(earlier, 1), 3, want)
+	later := filepath.Join(filepath.Dir(earlier), "later")
+	if err := os.Rename(earlier, later); err != nil {
+		t.Fatal(err)
+	}
+	for _, last := range []uint64{3, Unbounded} {
+		b, err := NewReader(later, 1).Read(last, 1<<20)
+		if err != nil || len(b.Frames) > 0 || last == 3 && b.Skipped != 3 {
+			t.Errorf("up to %d: %d frames, %d skipped, %v", last, len(b.Frames), b.Skipped, err)
+		}
+	}
 }

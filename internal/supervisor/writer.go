@@ -37,7 +37,9 @@ type Writer struct {
 	closed   bool
 
 	file *os.File // of the last segment
-	buf  []byte
+	// first is an empty file that becomes the first segment, or nil.
+	first *os.File
+	buf   []byte
 }
 
 type segment struct {
@@ -51,6 +53,33 @@ func NewWriter(dir string, maxBytes int64) *Writer {
 	w.changed.L = &w.mu
 	return w
 }
+
+// Reuse makes an empty file, which Recycle has returned, the first segment. It is called before the first Append.
+func (w *Writer) Reuse(first *os.File) { w.first = first }
+
+// Recycle returns the file of the first segment, emptied, for the Reuse of another Writer. ok is false if the spool
+// has, or has had, other files, or much in this one. first is nil if nothing was written. No Append may follow.
+func (w *Writer) Recycle() (first *os.File, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.tail == 0 && w.file == nil:
+		first, w.first = w.first, nil
+		return first, true
+	case len(w.segments) != 1 || w.segments[0].first != 1 || w.segments[0].bytes > recycledBytes:
+		return nil, false
+	case w.file.Truncate(0) != nil:
+		return nil, false
+	}
+	first, w.file = w.file, nil
+	return first, true
+}
+
+// recycledBytes is the largest file that is used again. Emptying a larger one takes longer than removing it.
+const recycledBytes = 256 << 10
+
+// FirstSegment is the name of the file that Recycle returns.
+var FirstSegment = filepath.Base(segmentName("", 1))
 
 // segmentName is the file of the segment that begins with a frame.
 func segmentName(dir string, first uint64) string {
@@ -155,9 +184,13 @@ func (w *Writer) tryWrite(roll bool, first uint64) error {
 		_, err := w.file.WriteAt(w.buf, w.segments[len(w.segments)-1].bytes)
 		return err
 	}
-	file, err := os.OpenFile(segmentName(w.dir, first), os.O_WRONLY|os.O_CREATE|syscall.O_CLOEXEC, 0o600)
-	if err != nil {
-		return err
+	file := w.first
+	w.first = nil
+	if file == nil {
+		var err error
+		if file, err = os.OpenFile(segmentName(w.dir, first), createFlags, 0o600); err != nil {
+			return err
+		}
 	}
 	if w.file != nil {
 		_ = w.file.Close()
@@ -166,9 +199,11 @@ func (w *Writer) tryWrite(roll bool, first uint64) error {
 	if _, err := file.WriteAt(w.buf, segmentHeader); err != nil {
 		return err
 	}
-	_, err = file.WriteAt(appendSegmentHeader(nil), 0)
+	_, err := file.WriteAt(appendSegmentHeader(nil, w.dir), 0)
 	return err
 }
+
+const createFlags = os.O_WRONLY | os.O_CREATE | syscall.O_CLOEXEC
 
 func (w *Writer) isClosed() bool {
 	w.mu.Lock()
@@ -217,9 +252,11 @@ func (w *Writer) Close() {
 	w.changed.Broadcast()
 }
 
-// Release closes the file. No Append may follow.
+// Release closes the files. No Append may follow.
 func (w *Writer) Release() {
-	if w.file != nil {
-		_ = w.file.Close()
+	for _, f := range []*os.File{w.file, w.first} {
+		if f != nil {
+			_ = f.Close()
+		}
 	}
 }

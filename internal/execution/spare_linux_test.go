@@ -1,0 +1,101 @@
+package execution_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"reprise/internal/execution"
+	"reprise/internal/supervisor"
+	"reprise/store/memstore"
+)
+
+// spares are the directories that supervisors keep for the next runs.
+func spares(t *testing.T, opts execution.Options) []string {
+	t.Helper()
+	dirs, err := filepath.Glob(filepath.Join(opts.RunsDir, "spare-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dirs
+}
+
+// TestSpareDirectoryServesRunAfterRun: runs have one directory after the other, with the same files and none of the
+// contents of the run before. A run that leaves other files there gets a directory of its own.
+func TestSpareDirectoryServesRunAfterRun(t *testing.T) {
+	opts := execution.Options{RunsDir: t.TempDir(), MaxIdle: 1}
+	h := newHost(t, opts)
+	lockOf := func(dir string) os.FileInfo {
+		info, err := os.Stat(filepath.Join(dir, "lock"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	spare := func() string {
+		until(t, "there is one supervisor, with a spare directory", func() bool {
+			busy, idle := h.Supervisors()
+			return busy == 0 && idle == 1 && len(spares(t, opts)) == 1
+		})
+		return spares(t, opts)[0]
+	}
+	for _, word := range []string{"one, which is longer", "two", ""} {
+		before := lockOf(spare())
+		x := start(t, h, execution.Request{Argv: []string{"sh", "-c", `printf %s "$0"; sleep 0.05`, word}})
+		until(t, "it has the directory", func() bool { return len(runDirs(t, opts)) == 1 })
+		if during := lockOf(runDirs(t, opts)[0]); !os.SameFile(before, during) {
+			t.Errorf("%q has another directory", word)
+		}
+		wantOutcome(t, finish(t, h, x.ID), execution.Exited, 0, "")
+		if got := string(output(t, h, x.ID, execution.Stdout)); got != word {
+			t.Errorf("output %q, want %q", got, word)
+		}
+		until(t, "the directory is spare again", func() bool { return len(runDirs(t, opts)) == 0 })
+		if info := lockOf(spare()); info.Size() != 0 {
+			t.Errorf("the lock of a spare directory says that a command has begun")
+		}
+	}
+	spare()
+	x := start(t, h, execution.Request{Language: "sh", Code: "echo code"})
+	wantOutcome(t, finish(t, h, x.ID), execution.Exited, 0, "")
+	until(t, "its directory is gone", func() bool { return len(runDirs(t, opts)) == 0 })
+	if left, err := filepath.Glob(filepath.Join(opts.RunsDir, "spare-*", "*")); err != nil || len(left) > 3 {
+		t.Errorf("files %v are left, %v", left, err)
+	}
+}
+
+// TestIdleSupervisorIsKilled: its directory is removed, also if the server was killed too, and the next command runs.
+func TestIdleSupervisorIsKilled(t *testing.T) {
+	opts := execution.Options{RunsDir: t.TempDir(), MaxIdle: 1}
+	dead := filepath.Join(opts.RunsDir, "spare-of-a-dead-one")
+	if err := supervisor.Create(dead); err != nil {
+		t.Fatal(err)
+	}
+	log := newLog(t, memstore.New(nil), nil)
+	h := openHost(t, log, opts)
+	if _, err := os.Stat(dead); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory of a dead supervisor: %v", err)
+	}
+	for range 3 {
+		until(t, "a supervisor is idle", func() bool { return len(spares(t, opts)) == 1 })
+		pid, err := strconv.Atoi(strings.Split(supervisorsOf(os.Getpid())[0], "/")[2])
+		if err = errors.Join(err, syscall.Kill(pid, syscall.SIGKILL)); err != nil {
+			t.Fatal(err)
+		}
+		x := start(t, h, execution.Request{Argv: []string{"echo", "up"}})
+		wantOutcome(t, finish(t, h, x.ID), execution.Exited, 0, "")
+		if got := string(output(t, h, x.ID, execution.Stdout)); got != "up\n" {
+			t.Errorf("output %q", got)
+		}
+	}
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left := spares(t, opts); len(left) != 0 {
+		t.Errorf("directories %v are left", left)
+	}
+}
