@@ -38,6 +38,9 @@ type Conn struct {
 	// Parking may be nil. Resume is what it calls: a function that calls Follow again.
 	Parking Parking
 	Resume  func(context.Context) (parked bool)
+	// Last is true if the response ends as soon as Follow returns. Then the last events of a stream that has ended are
+	// sent together with the end of the response, in one packet. Parking is nil.
+	Last bool
 
 	w  http.ResponseWriter
 	rc *http.ResponseController
@@ -131,6 +134,10 @@ func (c *Conn) goOn(h Handler, err error) bool {
 		return true // where Seek was refused, the next Poll says why
 	}
 	h.Finish(err)
+	if c.Last && errors.Is(err, reprise.ErrEnded) {
+		c.spill()
+		return false
+	}
 	c.Flush()
 	return false
 }
