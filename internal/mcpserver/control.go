@@ -2,6 +2,7 @@ package mcpserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -23,16 +24,20 @@ func (s *Server) status(ctx context.Context, req *mcp.CallToolRequest,
 	if err != nil {
 		return nil, nil, err
 	}
-	return s.show(ctx, c, in.ID)
+	return s.show(ctx, c, in.ID, false)
 }
 
-func (s *Server) show(ctx context.Context, c caller, id string) (*mcp.CallToolResult, any, error) {
+// show describes a run, which has been cancelled or not.
+func (s *Server) show(ctx context.Context, c caller, id string, cancelled bool) (*mcp.CallToolResult, any, error) {
 	x, err := s.host.Show(ctx, c.tenant, id)
 	if err != nil {
 		return nil, nil, s.unknown(ctx, c, id, err)
 	}
 	st := statusOf(&x)
 	said := fmt.Sprintf("%s; %d bytes on stdout, %d on stderr", st.line(), st.StdoutBytes, st.StderrBytes)
+	if cancelled && x.Status != execution.StatusEnded {
+		said += "; it has been told to end, and is killed if it does not"
+	}
 	return facts(said, &st), nil, nil
 }
 
@@ -69,7 +74,7 @@ func (s *Server) cancel(ctx context.Context, req *mcp.CallToolRequest,
 	if err := s.await(ctx, c.tenant, in.ID, wait); err != nil {
 		return nil, nil, err
 	}
-	return s.show(ctx, c, in.ID)
+	return s.show(ctx, c, in.ID, true)
 }
 
 // await waits for the end of a run, or until the time is over.
@@ -133,6 +138,12 @@ func (s *Server) list(ctx context.Context, req *mcp.CallToolRequest,
 	page, err := s.listFor(ctx, &c, execution.ListQuery{
 		Session: in.Session, Status: execution.Status(in.Status), Labels: in.Labels, Limit: in.Limit, After: in.Cursor,
 	})
+	_, named := errors.AsType[*execution.FieldError](err)
+	if !named && in.Cursor != "" && errors.Is(err, reprise.ErrInvalid) {
+		err = &execution.FieldError{
+			Field: "cursor", Reason: "it is not that of an answer; leave it out for the newest runs",
+		}
+	}
 	if err != nil {
 		return nil, nil, err
 	}

@@ -150,6 +150,15 @@ func TestErrorsSayHowToGoOn(t *testing.T) {
 	explain("get_execution_output", args{"execution_id": run.ID, "cursor": other.Cursor}, "cursor",
 		"of another execution", run.Cursor)
 	explain("send_stdin", args{"execution_id": run.ID, "text": "x"}, "execution_id", "exited with code 0")
+	explain("list_executions", args{"cursor": "zzz"}, "cursor", "leave it out")
+	explain("list_executions", args{"cursor": "1", "status": "asleep"}, "status", "queued, running and ended")
+	g := newGate(t)
+	c.call("execute_code", args{"command": "trap '' TERM; " + g.wait(), "wait_seconds": 1}, &other)
+	text := c.call("cancel_execution", args{"execution_id": other.ID, "wait": 0}, nil)
+	if !strings.Contains(text, "told to end") {
+		t.Errorf("a run that is being ended: %q", text)
+	}
+	g.open(t)
 	c.call("execute_code", args{"command": "sleep 60", "wait_seconds": 0}, &other)
 	explain("send_stdin", args{"execution_id": other.ID, "text": "x"}, "execution_id", "stdin_open")
 }
