@@ -37,17 +37,15 @@ func (s *Server) checkArguments(next mcp.MethodHandler) mcp.MethodHandler {
 // meant returns the arguments of a tool as they are meant, or an error that names a parameter. What is not an object is
 // left to the SDK.
 func meant(schema *jsonschema.Schema, arguments json.RawMessage) (json.RawMessage, error) {
-	var given map[string]json.RawMessage
-	if json.Unmarshal(arguments, &given) != nil || given == nil {
+	given := membersOf(arguments)
+	if given == nil {
 		return arguments, nil
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		property := schema.Properties[name]
 		if property == nil {
-			return nil, &execution.FieldError{
-				Field:  name,
-				Reason: "there is no such parameter; there are " + strings.Join(slices.Sorted(maps.Keys(schema.Properties)), ", "),
-			}
+			known := strings.Join(slices.Sorted(maps.Keys(schema.Properties)), ", ")
+			return nil, &execution.FieldError{Field: name, Reason: "there is no such parameter; there are " + known}
 		}
 		value, ok := valueOf(property, given[name])
 		switch {
@@ -68,6 +66,14 @@ func meant(schema *jsonschema.Schema, arguments json.RawMessage) (json.RawMessag
 		}
 	}
 	return json.Marshal(given)
+}
+
+// membersOf returns the members of an object, or nil for anything else.
+func membersOf(object json.RawMessage) (members map[string]json.RawMessage) {
+	if json.Unmarshal(object, &members) != nil {
+		return nil
+	}
+	return members
 }
 
 // valueOf returns a value that the schema takes, nil for null, or false.

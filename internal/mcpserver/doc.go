@@ -33,8 +33,8 @@
 // a model only one of the two. Data for programs is in _meta under "reprise/execution".
 //
 // A result has at most max_bytes of output, without escape sequences, with \xNN for bytes that are not text, and
-// without what a progress bar has overwritten. Longer output is cut in the middle, with a note that states how many bytes are
-// left out and the cursor from which get_execution_output reads them.
+// without what a progress bar has overwritten. Longer output is cut in the middle, with a note that states how many
+// bytes are left out and the cursor from which get_execution_output reads them.
 //
 // # Errors
 //

@@ -175,8 +175,8 @@ func (s *Server) executed(ctx context.Context, tenant reprise.Tenant, out *execu
 }
 
 // outputLost is said of a run with OutputTruncated.
-const outputLost = "[not all output is kept: there was too much of it, or a process that the command left behind held " +
-	"it open and was ended]\n"
+const outputLost = "[not all output is kept: there was too much of it, or a process that the command left behind " +
+	"held it open and was ended]\n"
 
 func (c *channel) write(b *strings.Builder, name string) {
 	switch {

@@ -56,7 +56,8 @@ func TestLegibleOutputInPieces(t *testing.T) {
 		if got != want || one.binary() != many.binary() {
 			t.Fatalf("%q is %q at once and %q in pieces", s, want, got)
 		}
-		if strings.ContainsAny(got, "\r\x00") || !isText([]byte(got)) || strings.Count(got, "\n") < strings.Count(s, "\n") {
+		if strings.ContainsAny(got, "\r\x00") || !isText([]byte(got)) ||
+			strings.Count(got, "\n") < strings.Count(s, "\n") {
 			t.Fatalf("%q is %q", s, got)
 		}
 	})

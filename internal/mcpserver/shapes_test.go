@@ -184,7 +184,8 @@ func TestArgumentsAsTheyAreMeant(t *testing.T) {
 func TestListTellsRunsApart(t *testing.T) {
 	c := newFixture(t, nil).caller("2025-11-25", "")
 	c.call("execute_code", args{
-		"command": "echo one;\n\n  echo " + strings.Repeat("é", 200), "session": "s", "labels": args{"b": "2", "a": "1"},
+		"command": "echo one;\n\n  echo " + strings.Repeat("é", 200),
+		"session": "s", "labels": args{"b": "2", "a": "1"},
 	}, nil)
 	c.call("execute_code", args{"argv": []string{"echo", "two"}}, nil)
 	text, result := c.try(t.Context(), "list_executions", nil, nil)

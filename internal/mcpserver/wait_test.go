@@ -239,7 +239,8 @@ func TestMatchIsShown(t *testing.T) {
 		wanted["execution_id"], wanted["max_bytes"] = run.ID, 1000
 		text := c.call("get_execution_output", wanted, nil)
 		if len(text) > 1400 || !strings.Contains(text, "\n3000\nNEEDLE 4711\n3001\n") ||
-			!strings.HasPrefix(text, "1\n2\n") || !strings.Contains(text, "[matched; ") || strings.Count(text, "bytes are left out here") != 2 {
+			!strings.HasPrefix(text, "1\n2\n") || !strings.Contains(text, "[matched; ") ||
+			strings.Count(text, "bytes are left out here") != 2 {
 			t.Errorf("%v: %d bytes: %q", wanted, len(text), text)
 		}
 	}
