@@ -67,6 +67,8 @@ type outputQuery struct {
 	form            form
 	// pages is true if the answer ends when limit or maxBytes is reached; otherwise it is cut in the middle.
 	pages bool
+	// strict is true if maxBytes was asked for: an event that alone is longer is then cut.
+	strict bool
 }
 
 // outputQuery validates the input.
@@ -80,6 +82,7 @@ func (s *Server) outputQuery(in *outputInput) (q outputQuery, err error) {
 	if q.maxBytes, err = s.bound(in.MaxBytes); err != nil {
 		return q, err
 	}
+	q.strict = in.MaxBytes > 0
 	switch q.limit = in.Limit; {
 	case q.limit == 0:
 		q.limit = defaultLimit
@@ -282,7 +285,7 @@ func (p *page) answer(stream *reprise.Stream) (*mcp.CallToolResult, any, error) 
 	}
 	limit, note := p.q.maxBytes, noteOf(stream)
 	switch {
-	case p.q.pages && p.room < 0:
+	case p.q.pages && p.q.strict && p.room < 0:
 		note = noteOfEvent(stream, p.widest)
 	case p.q.pages:
 		limit = unclipped

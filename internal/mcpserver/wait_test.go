@@ -270,6 +270,41 @@ func TestLongEventIsCut(t *testing.T) {
 	}
 }
 
+// TestPagesHaveAllOutput: who reads page by page, and states no max_bytes, misses nothing.
+func TestPagesHaveAllOutput(t *testing.T) {
+	c := newFixture(t, nil).caller("2025-11-25", "")
+	var run executed
+	file := filepath.Join(t.TempDir(), "output") // cat writes much of it at once, and events get as long as they may
+	c.call("execute_code", args{"command": "seq 1 50000 >" + file + "; cat " + file}, &run)
+	var got, want strings.Builder
+	for i := range 50_000 {
+		fmt.Fprintln(&want, i+1)
+	}
+	for cursor := ""; ; {
+		arguments := args{"execution_id": run.ID}
+		if cursor != "" {
+			arguments["cursor"] = cursor
+		}
+		text := c.call("get_execution_output", arguments, nil)
+		body := bodyOf(text)
+		if strings.Contains(text, "[ended: ") {
+			got.WriteString(body)
+			break
+		}
+		got.WriteString(strings.TrimSuffix(body, "\n")) // a page may end within a line, and ends with a line break
+		if !strings.HasPrefix(want.String(), got.String()) {
+			t.Fatalf("something is missing before byte %d", got.Len())
+		}
+		if strings.HasPrefix(want.String()[got.Len():], "\n") {
+			got.WriteString("\n")
+		}
+		cursor = cursorIn(t, text)
+	}
+	if got.String() != want.String() {
+		t.Errorf("%d bytes were read, of %d", got.Len(), want.Len())
+	}
+}
+
 // TestStdinAnswersWithOutput: a call that writes and waits returns what the command says then, and nothing from before.
 func TestStdinAnswersWithOutput(t *testing.T) {
 	c := newFixture(t, nil).caller("2025-11-25", "")
