@@ -24,7 +24,7 @@ declare -A script=([typescript-1]=typescript1.mjs [typescript-2]=typescript2.mjs
 install() { # install NAME: what the client needs; fails if it cannot be had
   case $1 in
   go | mcp-go) return ;;
-  typescript-*) fetch_package "$1" && cp "examples/mcp/clients/${script[$1]}" "$(folder "$1")" ;;
+  typescript-*) fetch_package "$1" && cp "examples/mcp/clients/${script[$1]}" "$(folder "$1")/cut-${script[$1]}" ;; # oauth.sh has files of these names there
   *) fetch_package "$1" ;;
   esac
 }
@@ -35,7 +35,7 @@ call() { # call NAME URL: runs the client
   case $1 in
   go) timeout 300 "$tmp/client" -url "$2" -drop 0 ;;
   mcp-go) timeout 300 "$tmp/mcpgo" "$2" Oslo ;;
-  typescript-*) timeout 300 node "$dir/${script[$1]}" "$2" Oslo ;;
+  typescript-*) timeout 300 node "$dir/cut-${script[$1]}" "$2" Oslo ;;
   *) timeout 300 "$dir/bin/python" "examples/mcp/clients/${script[$1]}" "$2" Oslo ;;
   esac
 }

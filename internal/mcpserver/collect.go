@@ -47,7 +47,7 @@ func (s *Server) collect(ctx context.Context, tenant reprise.Tenant, id string, 
 		runStatus: outcomeOf(&x), Missed: c.missed, Cursor: reader.Cursor().String(),
 		goesOn: !atEnd, waited: time.Since(begun),
 	}
-	n, m := share(limit, c.stdout.total, c.stderr.total)
+	n, m := share(limit, c.stdout.finish(), c.stderr.finish())
 	out.Stdout, out.Stderr = c.stdout.channel(n, stream), c.stderr.channel(m, stream)
 	return out, nil
 }
@@ -100,19 +100,32 @@ func (c *collection) step(ctx context.Context, reader *reprise.Reader, w *watche
 // collected is a channel of a collection, without escape sequences.
 type collected struct {
 	*clip
-	plain plainer
-	bytes int64 // including them
+	plain   plainer
+	legible legible
+	bytes   int64 // including them
 }
 
 func (c *collected) take(seq uint64, data []byte) {
 	c.bytes += int64(len(data))
-	c.add(seq, c.plain.plain(data))
+	c.legible.take(seq, c.plain.plain(data), c.add)
+}
+
+// finish returns the number of bytes of text, once there is no more output.
+func (c *collected) finish() int64 {
+	c.legible.flush(c.add)
+	if c.legible.binary() {
+		return 0
+	}
+	return c.total
 }
 
 // channel is the channel cut to n bytes.
 func (c *collected) channel(n int, stream *reprise.Stream) channel {
+	if c.legible.binary() {
+		return channel{Bytes: c.bytes, Omitted: c.bytes, Cursor: stream.Cursor(c.afterOf(0)).String(), Binary: true}
+	}
 	s := c.show(n, noteOf(stream))
-	ch := channel{text: s.text, Bytes: c.bytes, Omitted: s.omitted, Binary: s.binary}
+	ch := channel{text: s.text, Bytes: c.bytes, Omitted: s.omitted}
 	if s.omitted > 0 {
 		ch.Cursor = stream.Cursor(s.after).String()
 	}

@@ -1,9 +1,7 @@
 package mcpserver
 
 import (
-	"bytes"
 	"context"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"strings"
@@ -26,17 +24,28 @@ func (s *Server) status(ctx context.Context, req *mcp.CallToolRequest,
 	if err != nil {
 		return nil, nil, err
 	}
-	return s.show(ctx, c, in.ID)
+	return s.show(ctx, c, in.ID, false)
 }
 
-func (s *Server) show(ctx context.Context, c caller, id string) (*mcp.CallToolResult, any, error) {
+// show describes a run, which has been cancelled or not.
+func (s *Server) show(ctx context.Context, c caller, id string, cancelled bool) (*mcp.CallToolResult, any, error) {
 	x, err := s.host.Show(ctx, c.tenant, id)
 	if err != nil {
 		return nil, nil, s.unknown(ctx, c, id, err)
 	}
 	st := statusOf(&x)
-	said := fmt.Sprintf("%s; %d bytes on stdout, %d on stderr", st.sentence(), st.StdoutBytes, st.StderrBytes)
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}}, &st, nil
+	said := fmt.Sprintf("%s; %d bytes on stdout, %d on stderr", st.line(), st.StdoutBytes, st.StderrBytes)
+	if cancelled && x.Status != execution.StatusEnded {
+		said += "; it has been told to end, and is killed if it does not"
+	}
+	return facts(said, &st), nil, nil
+}
+
+// facts is a result with text for a model and data for a program.
+func facts(text string, data any) *mcp.CallToolResult {
+	return &mcp.CallToolResult{
+		Meta: mcp.Meta{metaExecution: data}, Content: []mcp.Content{&mcp.TextContent{Text: text}},
+	}
 }
 
 type cancelInput struct {
@@ -65,7 +74,7 @@ func (s *Server) cancel(ctx context.Context, req *mcp.CallToolRequest,
 	if err := s.await(ctx, c.tenant, in.ID, wait); err != nil {
 		return nil, nil, err
 	}
-	return s.show(ctx, c, in.ID)
+	return s.show(ctx, c, in.ID, true)
 }
 
 // await waits for the end of a run, or until the time is over.
@@ -92,62 +101,6 @@ func (s *Server) await(ctx context.Context, tenant reprise.Tenant, id string, wa
 			return context.Cause(ctx)
 		}
 	}
-}
-
-type stdinInput struct {
-	ID     string `json:"execution_id"`
-	Text   string `json:"text,omitempty" jsonschema:"a line ends with a line feed"`
-	Base64 string `json:"base64,omitempty" jsonschema:"in place of text"`
-	EOF    bool   `json:"eof,omitempty" jsonschema:"close stdin afterwards"`
-	Offset *int64 `json:"offset,omitempty" jsonschema:"bytes written before this, so that the call can be sent again (default: at the end)"`
-}
-
-type stdinOutput struct {
-	ID     string `json:"execution_id"`
-	Offset int64  `json:"offset"` // total number of bytes given to the command
-	Open   bool   `json:"open"`   // more can be written
-	Whole  bool   `json:"whole"`  // the command was given all of this; the rest can be sent again from offset
-}
-
-// stdinWait limits how long a command may take to read.
-const stdinWait = 10 * time.Second
-
-func (s *Server) stdin(ctx context.Context, req *mcp.CallToolRequest,
-	in stdinInput,
-) (*mcp.CallToolResult, any, error) {
-	c, err := s.enterFor(ctx, req, toolStdin, in.ID)
-	if err != nil {
-		return nil, nil, err
-	}
-	data, err := base64.StdEncoding.DecodeString(in.Base64)
-	switch {
-	case err != nil:
-		return nil, nil, &execution.FieldError{Field: "base64", Reason: err.Error()}
-	case in.Text != "" && in.Base64 != "":
-		return nil, nil, &execution.FieldError{Field: "base64", Reason: "text is given too"}
-	case in.Text != "":
-		data = []byte(in.Text)
-	}
-	w := execution.StdinWrite{Offset: -1, Data: bytes.NewReader(data), EOF: in.EOF}
-	if in.Offset != nil {
-		w.Offset = *in.Offset
-	}
-	if w.Offset < -1 {
-		return nil, nil, &execution.FieldError{Field: "offset", Reason: "it is negative"}
-	}
-	writing, stop := context.WithTimeout(ctx, stdinWait)
-	defer stop()
-	state, err := s.host.WriteStdin(writing, c.tenant, in.ID, w)
-	late := err != nil && errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
-	if err != nil && !late {
-		return nil, nil, s.unknown(ctx, c, in.ID, err)
-	}
-	out := &stdinOutput{ID: in.ID, Offset: state.Offset, Open: state.Open, Whole: !late}
-	said := fmt.Sprintf("execution %s has been given %d bytes in all", in.ID, out.Offset)
-	if late {
-		said += "; it does not read the rest, which can be sent again"
-	}
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: said}}}, out, nil
 }
 
 type listInput struct {
@@ -185,6 +138,12 @@ func (s *Server) list(ctx context.Context, req *mcp.CallToolRequest,
 	page, err := s.listFor(ctx, &c, execution.ListQuery{
 		Session: in.Session, Status: execution.Status(in.Status), Labels: in.Labels, Limit: in.Limit, After: in.Cursor,
 	})
+	_, named := errors.AsType[*execution.FieldError](err)
+	if !named && in.Cursor != "" && errors.Is(err, reprise.ErrInvalid) {
+		err = &execution.FieldError{
+			Field: "cursor", Reason: "it is not that of an answer; leave it out for the newest runs",
+		}
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -193,7 +152,7 @@ func (s *Server) list(ctx context.Context, req *mcp.CallToolRequest,
 	for i := range page.Executions {
 		st := statusOf(&page.Executions[i])
 		out.Executions = append(out.Executions, st)
-		b.WriteString(st.sentence() + "\n")
+		b.WriteString(st.line() + "\n")
 	}
 	switch {
 	case len(out.Executions) == 0:
@@ -203,5 +162,5 @@ func (s *Server) list(ctx context.Context, req *mcp.CallToolRequest,
 	default:
 		b.WriteString("[that is all]")
 	}
-	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: b.String()}}}, out, nil
+	return facts(b.String(), out), nil, nil
 }

@@ -18,7 +18,6 @@ type clip struct {
 	at   int
 	// marks are where events begin in head.
 	marks []mark
-	text  textCheck
 }
 
 // mark records that the bytes from an offset on come after a seq.
@@ -32,9 +31,10 @@ func newClip(limit int) *clip { return &clip{limit: limit} }
 // add takes the data of the event seq.
 func (c *clip) add(seq uint64, data []byte) {
 	c.total += int64(len(data))
-	c.text.add(data)
 	if len(c.head) < c.limit {
-		c.marks = append(c.marks, mark{len(c.head), seq - 1})
+		if n := len(c.marks); n == 0 || c.marks[n-1].after != seq-1 {
+			c.marks = append(c.marks, mark{len(c.head), seq - 1})
+		}
 		n := min(c.limit-len(c.head), len(data))
 		c.head = append(c.head, data[:n]...)
 		data = data[n:]
@@ -71,18 +71,12 @@ type shown struct {
 	bytes, omitted int64
 	// after is the seq after which the first byte comes that is left out.
 	after uint64
-	// binary is set if the output is not text and therefore omitted completely.
-	binary bool
 }
 
 // show cuts the output to n bytes. note returns the text that replaces the omitted bytes.
 func (c *clip) show(n int, note func(omitted int64, after uint64) string) shown {
 	s := shown{bytes: c.total}
-	switch {
-	case !c.text.ok():
-		s.binary, s.omitted = true, c.total
-		return s
-	case c.total <= int64(n):
+	if c.total <= int64(n) {
 		s.text = string(c.head)
 		return s
 	}
@@ -131,27 +125,7 @@ func splitRune(b []byte) int {
 	return min(utf8.UTFMax-1, len(b))
 }
 
-// textCheck finds out whether bytes that come in pieces are text: UTF-8 without NUL.
-type textCheck struct {
-	rest []byte // the beginning of a rune
-	bad  bool
-}
-
-func (t *textCheck) add(data []byte) {
-	if t.bad || len(data) == 0 {
-		return
-	}
-	if len(t.rest) > 0 {
-		data = append(t.rest, data...)
-	}
-	n := cutRune(data)
-	t.rest = append([]byte(nil), data[len(data)-n:]...)
-	data = data[:len(data)-n]
-	t.bad = !isText(data)
-}
-
-func (t *textCheck) ok() bool { return !t.bad && len(t.rest) == 0 }
-
+// isText reports whether data is UTF-8 without NUL.
 func isText(data []byte) bool {
 	return bytes.IndexByte(data, 0) < 0 && utf8.Valid(data)
 }
@@ -168,6 +142,14 @@ func share(limit int, first, second int64) (int, int) {
 		return limit - int(second), int(second)
 	}
 	return limit - int(half), int(half)
+}
+
+// noteOfEvent is noteOf for an event that is longer than max_bytes, and has size bytes.
+func noteOfEvent(stream *reprise.Stream, size int) func(int64, uint64) string {
+	return func(omitted int64, after uint64) string {
+		return fmt.Sprintf("\n[... %d bytes are left out here; get_execution_output with cursor %q and max_bytes %d "+
+			"reads them ...]\n", omitted, stream.Cursor(after), max(size, minBytes))
+	}
 }
 
 // noteOf returns the function that makes the note for omitted output of an execution.

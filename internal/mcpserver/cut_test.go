@@ -27,7 +27,7 @@ func TestClipKeepsBeginningAndEnd(t *testing.T) {
 		}
 		n := rapid.IntRange(0, limit).Draw(t, "n")
 		got := c.show(n, func(omitted int64, after uint64) string { return fmt.Sprintf("[%d %d]", omitted, after) })
-		if got.binary || got.bytes != int64(len(whole)) {
+		if got.bytes != int64(len(whole)) {
 			t.Fatalf("%+v of %q", got, whole)
 		}
 		if len(whole) <= n {
@@ -51,25 +51,6 @@ func TestClipKeepsBeginningAndEnd(t *testing.T) {
 			t.Fatalf("the first byte left out is at %d, not after event %d of %v", len(head), got.after, starts)
 		}
 	})
-}
-
-func TestBinaryIsNotShown(t *testing.T) {
-	for _, s := range []string{"\xff", "a\x00b", "abc\xe2\x82", "\x80abc"} {
-		c := newClip(100)
-		for i := range len(s) { // byte by byte
-			c.add(uint64(i+1), []byte{s[i]})
-		}
-		if got := c.show(100, nil); !got.binary || got.text != "" || got.omitted != int64(len(s)) {
-			t.Errorf("%q: %+v", s, got)
-		}
-	}
-	c := newClip(100)
-	for i, b := range []byte("a€😀") {
-		c.add(uint64(i+1), []byte{b})
-	}
-	if got := c.show(100, nil); got.text != "a€😀" {
-		t.Errorf("runes in pieces: %+v", got)
-	}
 }
 
 func TestShareOfTwoChannels(t *testing.T) {

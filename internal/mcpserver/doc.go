@@ -29,11 +29,12 @@
 //
 // # What a model is shown
 //
-// A model reads the text of a result. Tools that return output have no structured content unless events are requested,
-// because hosts show a model only one of the two. Data for programs is in _meta under "reprise/execution".
+// A model reads the text of a result. Tools have no structured content unless events are requested, because hosts show
+// a model only one of the two. Data for programs is in _meta under "reprise/execution".
 //
-// A result has at most max_bytes of output, without escape sequences. Longer output is cut in the middle, with a note
-// that states how many bytes are left out and the cursor from which get_execution_output reads them.
+// A result has at most max_bytes of output, without escape sequences, with \xNN for bytes that are not text, and
+// without what a progress bar has overwritten. Longer output is cut in the middle, with a note that states how many
+// bytes are left out and the cursor from which get_execution_output reads them.
 //
 // # Errors
 //

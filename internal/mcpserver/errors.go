@@ -91,8 +91,15 @@ func askable(ctx context.Context, stream *reprise.Stream, err error) error {
 		earliest: stream.Cursor(info.Earliest - 1).String(), tail: stream.Cursor(info.Tail).String(),
 	}
 	why := problem.From(err)
+	what := strings.TrimSuffix(cmp.Or(why.Detail, why.Title), ".")
+	switch {
+	case errors.Is(err, reprise.ErrCursorForeign): // the internal name means nothing to a model
+		what = "cursor: it is that of another execution"
+	case errors.Is(err, reprise.ErrCursorMalformed):
+		what = "cursor: it is not one that an answer has had"
+	}
 	e.detail = fmt.Sprintf("%s; leave cursor out or give %q to read from the beginning, %q to read on from the end, or a whole number from %d to %d",
-		strings.TrimSuffix(cmp.Or(why.Detail, why.Title), "."), e.earliest, e.tail, info.Earliest-1, info.Tail)
+		what, e.earliest, e.tail, info.Earliest-1, info.Tail)
 	return e
 }
 

@@ -159,7 +159,7 @@ func (s *Server) executed(ctx context.Context, tenant reprise.Tenant, out *execu
 		out.Stderr.write(&b, execution.Stderr)
 	}
 	if out.OutputTruncated {
-		b.WriteString("[the command has written more than is kept; the rest is lost]\n")
+		b.WriteString(outputLost)
 	}
 	if out.goesOn {
 		fmt.Fprintf(&b, "[execution %s goes on after %v; get_execution_output with cursor %q reads on]",
@@ -174,10 +174,14 @@ func (s *Server) executed(ctx context.Context, tenant reprise.Tenant, out *execu
 	}
 }
 
+// outputLost is said of a run with OutputTruncated.
+const outputLost = "[not all output is kept: there was too much of it, or a process that the command left behind " +
+	"held it open and was ended]\n"
+
 func (c *channel) write(b *strings.Builder, name string) {
 	switch {
 	case c.Binary:
-		fmt.Fprintf(b, "[%s: %d bytes that are no text]\n", name, c.Bytes)
+		fmt.Fprintf(b, "[%s: %d bytes that are no text; get_execution_output with events reads them]\n", name, c.Bytes)
 	case c.text != "":
 		b.WriteString(c.text)
 		if !strings.HasSuffix(c.text, "\n") {

@@ -203,7 +203,9 @@ func (x *executed) fill(text string) {
 	if i := strings.LastIndex(text, "[execution "); i >= 0 {
 		text = text[:i]
 	}
-	text = strings.TrimSuffix(text, "[the command has written more than is kept; the rest is lost]\n")
+	if i := strings.LastIndex(text, "[not all output is kept: "); i >= 0 {
+		text = text[:i]
+	}
 	stdout, stderr := text, ""
 	if x.Stderr.Bytes > 0 {
 		stdout, stderr, _ = strings.Cut(text, "[stderr]\n")

@@ -122,7 +122,7 @@ func TestUnicodeAndBinary(t *testing.T) {
 	if !got.Stdout.Binary || got.Stdout.Text != "" || got.Stdout.Bytes != 4 || got.Stdout.Cursor == "" {
 		t.Errorf("%+v", got.Stdout)
 	}
-	if !strings.Contains(text, "[stdout: 4 bytes that are no text]") {
+	if !strings.Contains(text, "[stdout: 4 bytes that are no text; get_execution_output with events reads them]") {
 		t.Errorf("a model reads %q", text)
 	}
 	if got := c.all(got.ID, "", "stdout"); got != "a\x00b\xff" {

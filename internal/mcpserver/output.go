@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -55,16 +56,19 @@ const (
 
 // outputQuery selects a part of the stream.
 type outputQuery struct {
-	at              reprise.Position
-	seq             uint64 // in place of at
-	bySeq           bool
-	wait            time.Duration
-	until           string
-	matches         func(window []byte) bool
+	at    reprise.Position
+	seq   uint64 // in place of at
+	bySeq bool
+	wait  time.Duration
+	until string
+	// matches returns where a match in the window ends, or -1.
+	matches         func(window []byte) int
 	limit, maxBytes int
 	form            form
 	// pages is true if the answer ends when limit or maxBytes is reached; otherwise it is cut in the middle.
 	pages bool
+	// strict is true if maxBytes was asked for: an event that alone is longer is then cut.
+	strict bool
 }
 
 // outputQuery validates the input.
@@ -78,6 +82,7 @@ func (s *Server) outputQuery(in *outputInput) (q outputQuery, err error) {
 	if q.maxBytes, err = s.bound(in.MaxBytes); err != nil {
 		return q, err
 	}
+	q.strict = in.MaxBytes > 0
 	switch q.limit = in.Limit; {
 	case q.limit == 0:
 		q.limit = defaultLimit
@@ -139,59 +144,91 @@ func (q *outputQuery) setWait(in *outputInput) (err error) {
 	return err
 }
 
-// matcher reports whether output holds what until match waits for.
-func matcher(in *outputInput) (func([]byte) bool, error) {
+// matcher returns the function that finds what until match waits for: it returns where that ends, or -1.
+func matcher(in *outputInput) (func([]byte) int, error) {
 	if (in.Match == "") == (in.Pattern == "") {
 		return nil, &execution.FieldError{Field: "match", Reason: "until match needs either match or pattern"}
 	}
 	if in.Match != "" {
-		return func(window []byte) bool { return strings.Contains(string(window), in.Match) }, nil
+		text := []byte(in.Match)
+		return func(window []byte) int {
+			if i := bytes.Index(window, text); i >= 0 {
+				return i + len(text)
+			}
+			return -1
+		}, nil
 	}
 	pattern, err := regexp.Compile(in.Pattern)
 	if err != nil {
 		return nil, &execution.FieldError{Field: "pattern", Reason: err.Error()}
 	}
-	return pattern.Match, nil
+	return func(window []byte) int {
+		if found := pattern.FindIndex(window); found != nil {
+			return found[1]
+		}
+		return -1
+	}, nil
 }
 
 // output reads events of a run.
 func (s *Server) output(ctx context.Context, req *mcp.CallToolRequest,
 	in outputInput,
 ) (*mcp.CallToolResult, any, error) {
-	q, err := s.outputQuery(&in)
-	if err != nil && !errors.Is(err, reprise.ErrCursorMalformed) {
+	c, r, err := s.openOutput(ctx, req, &in)
+	if err != nil {
 		return nil, nil, err
+	}
+	defer r.close()
+	if err := r.page.read(ctx, r.Reader); err != nil {
+		return nil, nil, err
+	}
+	if r.page.q.form == formSandbox {
+		return s.sandboxAnswer(ctx, c.tenant, r.page)
+	}
+	return r.page.answer(r.Stream())
+}
+
+// outputReader is a reader and the answer that it is read for.
+type outputReader struct {
+	*reprise.Reader
+	page     *page
+	unfollow func()
+}
+
+func (r *outputReader) close() {
+	r.Close()
+	r.unfollow()
+}
+
+// openOutput identifies a caller who wants output, and opens the reader for it. The caller closes it.
+func (s *Server) openOutput(ctx context.Context, req *mcp.CallToolRequest,
+	in *outputInput,
+) (caller, *outputReader, error) {
+	q, err := s.outputQuery(in)
+	if err != nil && !errors.Is(err, reprise.ErrCursorMalformed) {
+		return caller{}, nil, err
 	}
 	malformed := err
 	c, err := s.enterFor(ctx, req, toolOutput, in.ID)
 	if err != nil {
-		return nil, nil, err
+		return c, nil, err
 	}
-	tenant := c.tenant
-	stream, err := s.host.Stream(ctx, tenant, in.ID)
+	stream, err := s.host.Stream(ctx, c.tenant, in.ID)
 	if err != nil {
-		return nil, nil, s.unknown(ctx, c, in.ID, err)
+		return c, nil, s.unknown(ctx, c, in.ID, err)
 	}
 	if malformed != nil {
-		return nil, nil, askable(ctx, stream, malformed)
+		return c, nil, askable(ctx, stream, malformed)
 	}
-	defer s.host.Follow(tenant, in.ID)()
 	if q.bySeq && q.seq > 0 {
 		q.at = reprise.After(stream.Cursor(q.seq))
 	}
-	p := newPage(in.ID, &q, s.watch(req, in.ID))
-	reader, err := p.open(ctx, stream, q.at)
-	if err != nil {
-		return nil, nil, askable(ctx, stream, err)
+	r := &outputReader{page: newPage(in.ID, &q, s.watch(req, in.ID)), unfollow: s.host.Follow(c.tenant, in.ID)}
+	if r.Reader, err = r.page.open(ctx, stream, q.at); err != nil {
+		r.unfollow()
+		return c, nil, askable(ctx, stream, err)
 	}
-	defer reader.Close()
-	if err := p.read(ctx, reader); err != nil {
-		return nil, nil, err
-	}
-	if q.form == formSandbox {
-		return s.sandboxAnswer(ctx, tenant, p)
-	}
-	return p.answer(noteOf(stream))
+	return c, r, nil
 }
 
 // truncatedOutput describes output that can no longer be read.
@@ -223,6 +260,8 @@ type outputFacts struct {
 	Omitted   int64            `json:"omitted,omitempty"`
 	Truncated *truncatedOutput `json:"truncated,omitempty"`
 	End       *endOutput       `json:"end,omitempty"`
+	// Stdin is what send_stdin has written.
+	Stdin *stdinOutput `json:"stdin,omitempty"`
 }
 
 // eventsOutput is the structured content of an answer with events.
@@ -232,8 +271,11 @@ type eventsOutput struct {
 }
 
 // answer is the result of the tool.
-func (p *page) answer(note func(int64, uint64) string) (*mcp.CallToolResult, any, error) {
+func (p *page) answer(stream *reprise.Stream) (*mcp.CallToolResult, any, error) {
 	var b strings.Builder
+	if w := p.facts.Stdin; w != nil && !w.Whole {
+		fmt.Fprintf(&b, "[it does not read all of the input: it has been given %d bytes in all]\n", w.Offset)
+	}
 	p.facts.Truncated.write(&b)
 	if p.q.form == formEvents {
 		fmt.Fprintf(&b, "[%d events]\n", len(p.events))
@@ -241,13 +283,19 @@ func (p *page) answer(note func(int64, uint64) string) (*mcp.CallToolResult, any
 		content := []mcp.Content{&mcp.TextContent{Text: b.String()}}
 		return &mcp.CallToolResult{Content: content}, &eventsOutput{p.facts, p.events}, nil
 	}
-	limit := p.q.maxBytes
-	if p.q.pages {
+	limit, note := p.q.maxBytes, noteOf(stream)
+	switch {
+	case p.q.pages && p.q.strict && p.room < 0:
+		note = noteOfEvent(stream, p.widest)
+	case p.q.pages:
 		limit = unclipped
 	}
 	text, shown := p.transcript.text(limit, note)
-	p.facts.Omitted = shown.omitted
 	b.WriteString(text)
+	if p.left.bytes > 0 {
+		b.WriteString(strings.TrimPrefix(note(int64(p.left.bytes), p.left.after), "\n"))
+	}
+	p.facts.Omitted = shown.omitted + int64(p.left.bytes)
 	p.writeEnd(&b)
 	return &mcp.CallToolResult{
 		Meta:    mcp.Meta{metaExecution: &p.facts},

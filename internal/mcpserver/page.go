@@ -1,6 +1,7 @@
 package mcpserver
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -43,8 +44,14 @@ type page struct {
 	events     []outputEvent
 	facts      outputFacts
 
-	count   int
-	room    int
+	count  int
+	room   int // bytes that the answer may still have
+	widest int // bytes of the longest output
+	// left is the output after a match that is not shown, and the seq after which it comes.
+	left struct {
+		bytes int
+		after uint64
+	}
 	tail    uint64 // seq of the last event that was taken
 	windows map[string][]byte
 
@@ -120,7 +127,7 @@ func (p *page) read(ctx context.Context, reader *reprise.Reader) error {
 			continue
 		}
 		p.watcher.tell(ctx)
-		left := p.left(time.Now())
+		left := p.remaining(time.Now())
 		if left <= 0 {
 			return nil
 		}
@@ -152,20 +159,18 @@ func (p *page) failed(reader *reprise.Reader, err error) (goesOn bool, _ error) 
 	return false, err
 }
 
-// takeRun takes events and reports whether the answer is complete.
+// takeEvents takes events and reports whether the answer is complete.
 func (p *page) takeEvents(reader *reprise.Reader, events reprise.Events) (done bool) {
 	for e := range events.All() {
-		if p.q.pages && p.count > 0 && (p.count >= p.q.limit || len(e.Data) > p.room) {
+		if p.q.pages && p.isFull(&e) {
 			p.facts.HasMore = true
 			return true
 		}
-		p.room -= len(e.Data)
 		p.count++
 		p.watcher.saw(&e)
-		text := p.take(reader.Stream(), &e)
+		p.facts.Matched = p.take(reader.Stream(), &e)
 		p.moveTo(reader.Stream().Cursor(e.Seq))
-		if p.q.matches != nil && p.matched(e.Type, text) {
-			p.facts.Matched = true
+		if p.facts.Matched {
 			info := reader.Info()
 			p.facts.HasMore = info.Tail > e.Seq
 			return true
@@ -174,37 +179,76 @@ func (p *page) takeEvents(reader *reprise.Reader, events reprise.Events) (done b
 	return false
 }
 
-// take keeps an event in the requested form, and returns the text in it.
-func (p *page) take(stream *reprise.Stream, e *reprise.Event) []byte {
+// isFull reports whether an answer that ends at its limits ends before e. It has at least one event, or in a text some
+// output.
+func (p *page) isFull(e *reprise.Event) bool {
+	if p.count >= p.q.limit {
+		return true
+	}
+	if p.q.form == formText {
+		channel, data := said(e)
+		return channel != "" && p.transcript.on != "" && len(data) > p.room
+	}
+	return p.count > 0 && len(e.Data) > p.room
+}
+
+// take keeps an event in the requested form, and reports whether it completes a match.
+func (p *page) take(stream *reprise.Stream, e *reprise.Event) (matched bool) {
 	if e.Type == execution.Stdout || e.Type == execution.Stderr || e.Type == reprise.TypeEnd {
 		p.last = time.Now()
 		if p.first.IsZero() {
 			p.first = p.last
 		}
 	}
+	channel, text := p.transcript.plain(e)
+	end := -1
+	if p.q.matches != nil {
+		end = p.matchIn(channel, text)
+	}
 	if p.q.form == formText {
-		return p.transcript.add(e)
+		p.room -= len(text)
+		p.widest = max(p.widest, len(text))
+		n := p.shownOf(text, end)
+		p.transcript.add(channel, e.Seq, text[:n])
+		p.left.bytes, p.left.after = len(text)-n, e.Seq-1
+	} else {
+		p.room -= len(e.Data)
+		p.events = append(p.events, eventOf(stream, e))
 	}
-	p.events = append(p.events, eventOf(stream, e))
-	if of := p.transcript.of(e.Type); of != nil && p.q.matches != nil {
-		return of.plain(e.Data)
-	}
-	return nil
+	return end >= 0
 }
 
-// matched searches the newest output of a channel for the expected text.
-func (p *page) matched(channel string, text []byte) bool {
+// matchIn searches the newest output of a channel for the expected text, and returns where in text it ends, or -1.
+func (p *page) matchIn(channel string, text []byte) int {
 	if len(text) == 0 {
-		return false
+		return -1
 	}
+	before := len(p.windows[channel])
 	window := append(p.windows[channel], text...)
-	found := p.q.matches(window)
+	end := p.q.matches(window)
 	p.windows[channel] = append([]byte(nil), window[max(0, len(window)-windowBytes):]...)
-	return found
+	if end < 0 {
+		return -1
+	}
+	return max(0, end-before)
 }
 
-// left returns how long to wait for more, or 0 or less if the answer is complete.
-func (p *page) left(now time.Time) time.Duration {
+// shownOf returns how much of text is shown if a match ends in it: what follows the match must not displace it.
+func (p *page) shownOf(text []byte, end int) int {
+	follows := p.q.maxBytes / 4
+	total := p.transcript.clip.total + int64(len(text))
+	if end < 0 || p.q.pages || len(text)-end <= follows || total <= int64(p.q.maxBytes) {
+		return len(text)
+	}
+	some := text[:end+follows]
+	if i := bytes.LastIndexByte(some, '\n'); i > end {
+		return i + 1
+	}
+	return len(some) - cutRune(some)
+}
+
+// remaining returns how long to wait for more, or 0 or less if the answer is complete.
+func (p *page) remaining(now time.Time) time.Duration {
 	deadline := p.deadline
 	switch {
 	case p.q.until == "":

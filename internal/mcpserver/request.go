@@ -3,7 +3,10 @@ package mcpserver
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"reprise"
@@ -193,6 +196,32 @@ func (st *runStatus) sentence() string {
 		return fmt.Sprintf("execution %s was lost with its server: %s", st.ID, st.Error)
 	}
 	return fmt.Sprintf("execution %s has ended: %s%s", st.ID, st.Outcome, took)
+}
+
+// shownCommand is how much of a command a line about a run has.
+const shownCommand = 80
+
+// line is a sentence about a run that tells it from others: what it runs, its session and its labels.
+func (st *runStatus) line() string {
+	what := st.Command
+	if what == "" {
+		what = strings.Join(st.Argv, " ")
+	}
+	if what == "" {
+		what = st.Language + " code"
+	}
+	what = strings.Join(strings.Fields(what), " ")
+	if len(what) > shownCommand {
+		what = what[:shownCommand-cutRune([]byte(what[:shownCommand]))] + "..."
+	}
+	said := st.sentence() + ": " + what
+	if st.Session != "" {
+		said += "; session " + st.Session
+	}
+	for _, name := range slices.Sorted(maps.Keys(st.Labels)) {
+		said += fmt.Sprintf("; label %s=%s", name, st.Labels[name])
+	}
+	return said
 }
 
 func deref[T any](p *T) T {

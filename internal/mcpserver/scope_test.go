@@ -97,6 +97,18 @@ func TestEachToolNeedsItsScopes(t *testing.T) {
 	}
 }
 
+// TestStdinShowsOutputToReadersOnly: who may write to a run but not read is shown no output.
+func TestStdinShowsOutputToReadersOnly(t *testing.T) {
+	c := newFixture(t, granted(string(identity.ScopeRun), string(identity.ScopeControl))).caller("2025-11-25", "")
+	var run executed
+	c.call("execute_code_async", args{"command": "cat", "stdin_open": true}, &run)
+	for _, more := range []args{{"wait": 1}, {"match": "x"}, {"cursor": "0"}} {
+		more["execution_id"], more["text"] = run.ID, "x"
+		c.refuse("send_stdin", more, "forbidden")
+	}
+	c.call("send_stdin", args{"execution_id": run.ID, "text": "x", "offset": 0}, nil) // nothing was written before
+}
+
 // TestToolsSeeTheSessionsOfTheirScopes: what is in another session is answered like what does not exist.
 func TestToolsSeeTheSessionsOfTheirScopes(t *testing.T) {
 	opts := granted("read:a-", "run:a-", "control:a-")

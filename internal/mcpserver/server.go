@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise"
@@ -62,6 +63,9 @@ type Server struct {
 	tasks *mcptask.Tasks
 	mcp   *mcp.Server
 
+	// schemas are those of the arguments of each tool.
+	schemas map[string]*jsonschema.Schema
+
 	opening sync.Mutex // of interpreters
 }
 
@@ -72,7 +76,7 @@ const instructions = `Runs commands and code, and keeps their output. A run goes
 // New returns a Server over host, whose executions are kept in log. Close the Server before both. The error is
 // reprise.ErrInvalid for invalid options. opts may be nil.
 func New(log *reprise.Log, host *execution.Host, opts *Options) (*Server, error) {
-	s := &Server{log: log, host: host, opts: opts.withDefaults()}
+	s := &Server{log: log, host: host, opts: opts.withDefaults(), schemas: map[string]*jsonschema.Schema{}}
 	if s.opts.MaxBytes < minBytes || s.opts.MaxBytes > maxBytes || s.opts.TaskAfter < 0 || s.opts.ProgressEvery < 0 ||
 		s.opts.MaxResource < 0 {
 		return nil, fmt.Errorf("mcpserver: %w: a time or a size", reprise.ErrInvalid)
@@ -98,7 +102,7 @@ func New(log *reprise.Log, host *execution.Host, opts *Options) (*Server, error)
 			// what a tenant has run is nobody else's
 			SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
 		})
-	s.mcp.AddReceivingMiddleware(mcpguard.Panics(s.opts.Logger), offered, codes)
+	s.mcp.AddReceivingMiddleware(mcpguard.Panics(s.opts.Logger), offered, codes, s.checkArguments)
 	s.addTools()
 	s.addResources()
 	s.tasks.Support(toolExecute, mcptask.Tool{After: s.opts.TaskAfter, Resume: s.resume})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -138,6 +139,65 @@ func TestErrorsSayHowToGoOn(t *testing.T) {
 	explain("execute_code", args{"command": "true", "timeout_seconds": -1}, "timeout_seconds")
 	explain("execute_code", args{"command": "echo other", "idempotency_key": "k"}, "idempotency_key",
 		"conflict: idempotency_key: ")
+	explain("execute_code", args{"command": "true", "waitseconds": 1}, "waitseconds", "no such parameter",
+		"wait_seconds")
+	explain("execute_code", args{"command": "true", "wait_seconds": "soon"}, "wait_seconds", "a number is taken",
+		"a string")
+	explain("get_execution_output", args{"execution_id": run.ID, "cursor": 1.5}, "cursor", "a string or an integer")
+	explain("get_execution_output", args{"wait": 1}, "execution_id", "required")
+	var other executed
+	c.call("execute_code", args{"command": "true"}, &other)
+	explain("get_execution_output", args{"execution_id": run.ID, "cursor": other.Cursor}, "cursor",
+		"of another execution", run.Cursor)
+	explain("send_stdin", args{"execution_id": run.ID, "text": "x"}, "execution_id", "exited with code 0")
+	explain("list_executions", args{"cursor": "zzz"}, "cursor", "leave it out")
+	explain("list_executions", args{"cursor": "1", "status": "asleep"}, "status", "queued, running and ended")
+	g := newGate(t)
+	c.call("execute_code", args{"command": "trap '' TERM; " + g.wait(), "wait_seconds": 1}, &other)
+	text := c.call("cancel_execution", args{"execution_id": other.ID, "wait": 0}, nil)
+	if !strings.Contains(text, "told to end") {
+		t.Errorf("a run that is being ended: %q", text)
+	}
+	g.open(t)
+	c.call("execute_code", args{"command": "sleep 60", "wait_seconds": 0}, &other)
+	explain("send_stdin", args{"execution_id": other.ID, "text": "x"}, "execution_id", "stdin_open")
+}
+
+// TestArgumentsAsTheyAreMeant: null is as good as nothing, and so is JSON in a string where no string is taken.
+func TestArgumentsAsTheyAreMeant(t *testing.T) {
+	c := newFixture(t, nil).caller("2025-11-25", "")
+	text := c.call("execute_code", args{
+		"argv": `["echo", "a b"]`, "wait_seconds": "10", "cwd": nil, "env": nil, "max_bytes": nil,
+	}, nil)
+	if bodyOf(text) != "a b\n" {
+		t.Errorf("a model reads %q", text)
+	}
+	if text := c.call("execute_code", args{"command": `{"a": 1}`, "code": nil}, nil); !strings.Contains(text, "127") {
+		t.Errorf("a command that looks like JSON: %q", text)
+	}
+	c.refuse("execute_code", args{"command": "true", "wait_seconds": "10s"}, "invalid")
+	c.refuse("execute_code", args{"command": 7}, "invalid")
+	c.refuse("get_execution_status", args{"execution_id": nil}, "invalid")
+}
+
+// TestListTellsRunsApart: a line about a run has its command, its session and its labels, and nothing is said twice.
+func TestListTellsRunsApart(t *testing.T) {
+	c := newFixture(t, nil).caller("2025-11-25", "")
+	c.call("execute_code", args{
+		"command": "echo one;\n\n  echo " + strings.Repeat("é", 200),
+		"session": "s", "labels": args{"b": "2", "a": "1"},
+	}, nil)
+	c.call("execute_code", args{"argv": []string{"echo", "two"}}, nil)
+	text, result := c.try(t.Context(), "list_executions", nil, nil)
+	lines := strings.Split(text, "\n")
+	if len(lines) != 3 || !strings.HasSuffix(lines[0], ": echo two") || !utf8.ValidString(text) ||
+		!strings.Contains(lines[1], ": echo one; echo éé") ||
+		!strings.HasSuffix(lines[1], "é...; session s; label a=1; label b=2") {
+		t.Errorf("a model reads %q", text)
+	}
+	if result.StructuredContent != nil {
+		t.Errorf("structured content: %v", result.StructuredContent)
+	}
 }
 
 // TestToolDescriptionsFitInEightKilobytes: the descriptions of all tools, as a model reads them, have at most 8 KB.

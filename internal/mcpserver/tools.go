@@ -25,7 +25,8 @@ func (s *Server) addTools() {
 	reads := mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no}
 	add(s, &runs, toolExecute, "Run code",
 		"Runs exactly one of code, command and argv, and returns output and exit code. What takes longer than wait_seconds "+
-			"goes on: the answer has its execution_id, the output so far, and a cursor for get_execution_output.",
+			"goes on: the answer has its execution_id, the output so far, and a cursor for get_execution_output. "+
+			"Background processes end with it.",
 		s.execute)
 	add(s, &runs, toolStart, "Start code",
 		"Starts what execute_code runs and returns its execution_id at once.", s.executeAsync)
@@ -34,23 +35,23 @@ func (s *Server) addTools() {
 			"for the end, or for a match; long output is then cut in the middle.", s.output)
 	add(s, &reads, toolStatus, "Show a run", "Returns whether a run has ended, and how.", s.status)
 	add(s, &mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &no}, toolStdin, "Write to a run",
-		"Writes to the stdin of a run that was started with stdin_open.", s.stdin)
+		"Writes to the stdin of a run that was started with stdin_open. With wait, match or cursor it also returns "+
+			"the output.", s.stdin)
 	add(s, &mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true, OpenWorldHint: &no}, toolCancel,
 		"End a run", "Ends a run and all its processes. Its output stays.", s.cancel)
 	add(s, &reads, toolList, "List runs", "Lists runs, the newest first.", s.list)
 }
 
 // add adds a tool whose errors have codes. The tool has no output schema: a model reads text, and hosts show it either
-// the text or the structured content. Tools that return output therefore have no structured content unless it is
-// requested.
+// the text or the structured content. Tools therefore have no structured content unless it is requested.
 func add[In any](s *Server, annotations *mcp.ToolAnnotations, name, title, description string,
 	f mcp.ToolHandlerFor[In, any],
 ) {
 	mine := *annotations
 	mine.Title = title
-	tool := &mcp.Tool{
-		Name: name, Title: title, Description: description, Annotations: &mine, InputSchema: inputSchema[In](),
-	}
+	schema := inputSchema[In]()
+	s.schemas[name] = schema
+	tool := &mcp.Tool{Name: name, Title: title, Description: description, Annotations: &mine, InputSchema: schema}
 	mcp.AddTool(s.mcp, tool,
 		func(ctx context.Context, req *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
 			result, out, err := f(ctx, req, in)

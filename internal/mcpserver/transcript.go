@@ -3,27 +3,37 @@ package mcpserver
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"reprise"
 	"reprise/internal/execution"
 )
 
-// transcript is output in the form for a model: both channels in order, with a line at each change of the channel, and
-// without escape sequences.
+// transcript is output in the form for a model: both channels in order, with a line at each change of the channel,
+// without escape sequences, and legible.
 type transcript struct {
 	clip   *clip
-	stdout plainer
-	stderr plainer
+	stdout voice
+	stderr voice
 	on     string // the channel of the last output
 	ends   byte   // the last byte
+}
+
+// voice is a channel of a transcript.
+type voice struct {
+	plain   plainer
+	legible legible
+	size    int // bytes of the newest event
+	binary  int // bytes of output that is not text and has not been mentioned
+	at      uint64
 }
 
 // newTranscript returns a transcript that keeps at most limit bytes, of the beginning and of the end.
 func newTranscript(limit int) *transcript { return &transcript{clip: newClip(limit)} }
 
-// of returns the plainer of a channel, or nil for events without output.
-func (t *transcript) of(channel string) *plainer {
+// of returns a channel, or nil for events without output.
+func (t *transcript) of(channel string) *voice {
 	switch channel {
 	case execution.Stdout:
 		return &t.stdout
@@ -33,30 +43,76 @@ func (t *transcript) of(channel string) *plainer {
 	return nil
 }
 
-// add adds an event and returns its text for a model.
-func (t *transcript) add(e *reprise.Event) []byte {
+// plain returns the channel of an event and its output without escape sequences, or "" for an event without output.
+func (t *transcript) plain(e *reprise.Event) (channel string, text []byte) {
 	channel, data := said(e)
-	p := t.of(channel)
-	if p == nil {
-		return nil
+	v := t.of(channel)
+	if v == nil {
+		return "", nil
 	}
-	shown := p.plain(data)
-	if !isText(shown) {
-		shown = fmt.Appendf(nil, "[%d bytes of %s that are no text]", len(data), channel)
+	v.size = len(data)
+	return channel, v.plain.plain(data)
+}
+
+// add adds output of the event seq.
+func (t *transcript) add(channel string, seq uint64, data []byte) {
+	v := t.of(channel)
+	if v == nil || len(data) == 0 {
+		return
 	}
-	if len(shown) == 0 {
-		return nil
+	if channel != t.on {
+		t.turnTo(channel, seq)
 	}
-	var piece []byte
-	if channel != t.on && (t.on != "" || channel == execution.Stderr) {
-		if t.on != "" && t.ends != '\n' {
-			piece = append(piece, '\n')
+	if isBinary(slices.Concat(v.legible.rest, data)) {
+		v.legible.flush(t.emit)
+		if v.binary == 0 {
+			v.at = seq
 		}
-		piece = fmt.Appendf(piece, "[%s]\n", channel)
+		v.binary += v.size
+		return
 	}
-	t.on, t.ends = channel, shown[len(shown)-1]
-	t.clip.add(e.Seq, append(piece, shown...))
-	return shown
+	t.mention(v)
+	v.legible.take(seq, data, t.emit)
+}
+
+// turnTo ends the output of the other channel, and begins that of channel.
+func (t *transcript) turnTo(channel string, seq uint64) {
+	t.finish()
+	if t.on != "" || channel == execution.Stderr {
+		t.endLine(seq)
+		t.emit(seq, fmt.Appendf(nil, "[%s]\n", channel))
+	}
+	t.on = channel
+}
+
+// finish adds what is known of the last channel.
+func (t *transcript) finish() {
+	if v := t.of(t.on); v != nil {
+		v.legible.flush(t.emit)
+		t.mention(v)
+	}
+}
+
+// mention adds a line for output that is not text.
+func (t *transcript) mention(v *voice) {
+	if v.binary == 0 {
+		return
+	}
+	t.endLine(v.at)
+	t.emit(v.at, fmt.Appendf(nil, "[%d bytes of %s that are no text; with events they are read]\n", v.binary, t.on))
+	v.binary = 0
+}
+
+// endLine ends a line of the transcript.
+func (t *transcript) endLine(seq uint64) {
+	if t.ends != 0 && t.ends != '\n' {
+		t.emit(seq, []byte{'\n'})
+	}
+}
+
+func (t *transcript) emit(seq uint64, text []byte) {
+	t.clip.add(seq, text)
+	t.ends = text[len(text)-1]
 }
 
 // primed is the number of events before a cursor that are read to find out whether the cursor is inside an escape
@@ -87,15 +143,14 @@ func (t *transcript) prime(ctx context.Context, stream *reprise.Stream, at repri
 			if e.Seq > at.Seq {
 				return
 			}
-			if p := t.of(e.Type); p != nil {
-				p.plain(e.Data)
-			}
+			t.plain(&e)
 		}
 	}
 }
 
 // text returns the transcript with a line break at its end, and the number of omitted bytes.
 func (t *transcript) text(limit int, note func(omitted int64, after uint64) string) (string, shown) {
+	t.finish()
 	s := t.clip.show(limit, note)
 	if s.text != "" && !strings.HasSuffix(s.text, "\n") {
 		s.text += "\n"

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -222,6 +224,116 @@ func TestLongOutputIsCutInTheMiddle(t *testing.T) {
 	if !strings.HasSuffix(whole, left) || len(left) < len(whole)-len(head) {
 		t.Errorf("%d bytes are read from the note, of %d, with %d before it", len(left), len(whole), len(head))
 	}
+}
+
+// TestMatchIsShown: however much is written in one piece with it, an answer has the match, some of what follows, and a
+// cursor for the rest.
+func TestMatchIsShown(t *testing.T) {
+	c := newFixture(t, nil).caller("2025-11-25", "")
+	var run executed
+	file := filepath.Join(t.TempDir(), "output") // cat writes all of it at once
+	c.call("execute_code", args{
+		"command": "{ seq 1 3000; echo NEEDLE 4711; seq 3001 6000; } >" + file + "; cat " + file, "max_bytes": 1000,
+	}, &run)
+	for _, wanted := range []args{{"match": "NEEDLE"}, {"pattern": `NEEDLE \d+`}} {
+		wanted["execution_id"], wanted["max_bytes"] = run.ID, 1000
+		text := c.call("get_execution_output", wanted, nil)
+		if len(text) > 1400 || !strings.Contains(text, "\n3000\nNEEDLE 4711\n3001\n") ||
+			!strings.HasPrefix(text, "1\n2\n") || !strings.Contains(text, "[matched; ") ||
+			strings.Count(text, "bytes are left out here") != 2 {
+			t.Errorf("%v: %d bytes: %q", wanted, len(text), text)
+		}
+	}
+}
+
+// TestLongEventIsCut: max_bytes holds for a piece of output that alone is longer, and no call is spent on events
+// without output.
+func TestLongEventIsCut(t *testing.T) {
+	c := newFixture(t, nil).caller("2025-11-25", "")
+	var run executed
+	c.call("execute_code", args{"command": "seq 1 5000"}, &run)
+	text := c.call("get_execution_output", args{"execution_id": run.ID, "max_bytes": 300}, nil)
+	if len(text) > 700 || !strings.HasPrefix(text, "1\n2\n") || !strings.Contains(text, "bytes are left out here") {
+		t.Fatalf("%d bytes: %q", len(text), text)
+	}
+	_, note, _ := strings.Cut(text, "max_bytes ")
+	size, _, _ := strings.Cut(note, " ")
+	n, err := strconv.Atoi(size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(text, "[... ")
+	cursor := cursorIn(t, "["+rest[:strings.Index(rest, " ...]")])
+	text = c.call("get_execution_output", args{"execution_id": run.ID, "cursor": cursor, "max_bytes": n}, nil)
+	if !strings.HasPrefix(text, "1\n2\n") || strings.Contains(text, "left out") {
+		t.Errorf("as the note says: %.100q", text)
+	}
+}
+
+// TestPagesHaveAllOutput: who reads page by page, and states no max_bytes, misses nothing.
+func TestPagesHaveAllOutput(t *testing.T) {
+	c := newFixture(t, nil).caller("2025-11-25", "")
+	var run executed
+	file := filepath.Join(t.TempDir(), "output") // cat writes much of it at once, and events get as long as they may
+	c.call("execute_code", args{"command": "seq 1 50000 >" + file + "; cat " + file}, &run)
+	var got, want strings.Builder
+	for i := range 50_000 {
+		fmt.Fprintln(&want, i+1)
+	}
+	for cursor := ""; ; {
+		arguments := args{"execution_id": run.ID}
+		if cursor != "" {
+			arguments["cursor"] = cursor
+		}
+		text := c.call("get_execution_output", arguments, nil)
+		body := bodyOf(text)
+		if strings.Contains(text, "[ended: ") {
+			got.WriteString(body)
+			break
+		}
+		got.WriteString(strings.TrimSuffix(body, "\n")) // a page may end within a line, and ends with a line break
+		if !strings.HasPrefix(want.String(), got.String()) {
+			t.Fatalf("something is missing before byte %d", got.Len())
+		}
+		if strings.HasPrefix(want.String()[got.Len():], "\n") {
+			got.WriteString("\n")
+		}
+		cursor = cursorIn(t, text)
+	}
+	if got.String() != want.String() {
+		t.Errorf("%d bytes were read, of %d", got.Len(), want.Len())
+	}
+}
+
+// TestStdinAnswersWithOutput: a call that writes and waits returns what the command says then, and nothing from before.
+func TestStdinAnswersWithOutput(t *testing.T) {
+	c := newFixture(t, nil).caller("2025-11-25", "")
+	var run executed
+	c.call("execute_code_async", args{
+		"command":    `printf 'name? '; read name; printf 'hello %s\nage? ' "$name"; read age; echo "you are $age"`,
+		"stdin_open": true,
+	}, &run)
+	text := c.call("get_execution_output", args{"execution_id": run.ID, "match": "? "}, nil)
+	text = c.call("send_stdin", args{
+		"execution_id": run.ID, "text": "Ada\n", "match": "? ", "cursor": cursorIn(t, text),
+	}, nil)
+	if bodyOf(text) != "hello Ada\nage? \n" || !strings.Contains(text, "[matched; ") {
+		t.Errorf("up to the prompt: %q", text)
+	}
+	var facts struct {
+		Stdin struct {
+			Offset int64
+			Whole  bool
+		}
+		End *struct{ Outcome string }
+	}
+	text = c.call("send_stdin",
+		args{"execution_id": run.ID, "text": "36\n", "eof": true, "wait": 30, "match": "36"}, &facts)
+	if bodyOf(text) != "you are 36\n" || facts.Stdin.Offset != 7 || !facts.Stdin.Whole {
+		t.Errorf("without a cursor: %q, %+v", text, facts)
+	}
+	c.refuse("send_stdin", args{"execution_id": run.ID, "text": "x", "wait": 51}, "invalid")
+	c.refuse("send_stdin", args{"execution_id": run.ID, "text": "x", "match": "y"}, "stream_ended")
 }
 
 // TestProgressOfOutput: get_execution_output reports the last line while it waits.

@@ -127,4 +127,10 @@ var identityMutants = []mutant{
 		file: "internal/api/tasks.go", old: "err == nil && !x.mayTask(task.Principal)", new: "false",
 		pkg: "./cmd/reprise", run: "TestGatewayShowsSessionsAndTasks",
 	},
+	{
+		name: "who may write to a run is shown its output", rule: "R10.1",
+		file: "internal/mcpserver/output.go", old: "s.enterFor(ctx, req, toolOutput, in.ID)",
+		new: "s.enterFor(ctx, req, toolStdin, in.ID)",
+		pkg: "./internal/mcpserver", run: "TestStdinShowsOutputToReadersOnly|TestEachToolNeedsItsScopes",
+	},
 }

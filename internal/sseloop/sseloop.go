@@ -37,6 +37,9 @@ type Conn struct {
 	WriteTimeout time.Duration
 	// Parking may be nil. It takes over responses whose Handler is a Parked.
 	Parking Parking
+	// Last is true if the response ends as soon as Follow returns. Then the last events of a stream that has ended are
+	// sent together with the end of the response, in one packet. Parking is nil.
+	Last bool
 
 	w  http.ResponseWriter
 	rc http.ResponseController
@@ -138,6 +141,10 @@ func (c *Conn) goOn(h Handler, err error) bool {
 		return true // where Seek was refused, the next Poll says why
 	}
 	h.Finish(err)
+	if c.Last && errors.Is(err, reprise.ErrEnded) {
+		c.spill()
+		return false
+	}
 	c.Flush()
 	return false
 }

@@ -72,6 +72,24 @@ func TestQuickResponseTakesNoStream(t *testing.T) {
 	})
 }
 
+// TestKeptAnswerIsSentAtOnce: a kept response that is complete when it begins is sent as a whole, with its length, and
+// not in pieces.
+func TestKeptAnswerIsSentAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, setup{opts: mcphttp.Options{Quick: -1}})
+		c := w.begin("2025-11-25")
+		res := c.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"bytes":3}}}`)
+		length, text := res.ContentLength, c.text(res)
+		if res.Header.Get("Content-Type") != "text/event-stream" || !strings.Contains(text, `"xxx"`) ||
+			length != int64(len(text)) {
+			t.Errorf("a response of %d bytes: %q", length, text)
+		}
+		if n := w.streams(); n != 1 {
+			t.Errorf("%d streams were made, want 1", n)
+		}
+	})
+}
+
 // callOfSteps is a call that waits for the gate g.
 const callOfSteps = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"steps","arguments":{"gate":"g"}}}`
 

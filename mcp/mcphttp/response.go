@@ -109,6 +109,7 @@ func (s *Session) follow(
 	}
 	r.Init(w)
 	r.Reader, r.Silence, r.WriteTimeout = reader, s.h.opts.KeepAlive, s.h.opts.WriteTimeout
+	r.Last = true
 	s.takeover(exchange, r)
 	defer s.left(exchange, r)
 	if begun != nil {

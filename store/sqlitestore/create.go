@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -36,28 +37,41 @@ func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 		return reprise.StreamInfo{}, err
 	}
 	defer w.leave()
-	old, err := s.cache.load(ctx, info.Key)
-	switch {
-	case err == nil:
-		if existing, gone := old.existing(time.Now()); !gone {
-			if !existing.Config.Equal(info.Config) {
-				return reprise.StreamInfo{}, reprise.ErrConflict
-			}
-			return existing, nil
+	old := s.cache.find(info.Key)
+	if old == nil {
+		// The insertion tells whether the name is taken. A read before it would take a quarter of the time of both.
+		st, err := w.insertStream(info, nil, first)
+		if !errors.Is(err, errTaken) {
+			return s.created(st, err)
 		}
-	case err != reprise.ErrNotFound: //nolint:errorlint // as load documents
-		return reprise.StreamInfo{}, err
+		if old, err = s.cache.load(ctx, info.Key); err != nil {
+			return reprise.StreamInfo{}, err
+		}
+	}
+	if existing, gone := old.existing(time.Now()); !gone {
+		if !existing.Config.Equal(info.Config) {
+			return reprise.StreamInfo{}, reprise.ErrConflict
+		}
+		return existing, nil
 	}
 	st, err := w.insertStream(info, old, first)
+	if err == nil {
+		s.cache.drop(old)
+	}
+	return s.created(st, err)
+}
+
+// created adds an inserted stream to the cache, unless err is not nil.
+func (s *Store) created(st *stream, err error) (reprise.StreamInfo, error) {
 	if err != nil {
 		return reprise.StreamInfo{}, storeError(context.Background(), err)
-	}
-	if old != nil {
-		s.cache.drop(old)
 	}
 	s.cache.put(st)
 	return st.info, nil
 }
+
+// errTaken is returned by insertStream if the name is that of another stream or mark.
+var errTaken = errors.New("the name of the stream is taken")
 
 // existing returns the state of the stream. gone is true if the stream was removed or is a mark.
 func (st *stream) existing(now time.Time) (info reprise.StreamInfo, gone bool) {
@@ -67,7 +81,7 @@ func (st *stream) existing(now time.Time) (info reprise.StreamInfo, gone bool) {
 }
 
 // insertStream inserts the row of a new stream, in place of the mark of an old one. If first is not nil, it also
-// inserts the row of that batch.
+// inserts the row of that batch. The error is errTaken, and nothing is changed, if another row has the name.
 func (w *writer) insertStream(info reprise.StreamInfo, old *stream, first *reprise.AppendRequest) (*stream, error) {
 	config, err := marshalConfig(info.Config)
 	if err != nil {
@@ -90,7 +104,8 @@ func (w *writer) insertStream(info reprise.StreamInfo, old *stream, first *repri
 			}
 		}
 		const query = `INSERT INTO streams (earliest, tail, kept, ended, expires, producers, owner, fence,
-			tenant, namespace, name, epoch, created, config, lineage) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+			tenant, namespace, name, epoch, created, config, lineage) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (tenant, name) DO NOTHING`
 		err := run(w.conn, query, func(stmt *sqlite.Stmt) {
 			bindState(stmt, &st.info)
 			stmt.BindText(9, string(info.Key.Tenant))
@@ -104,6 +119,9 @@ func (w *writer) insertStream(info reprise.StreamInfo, old *stream, first *repri
 				stmt.BindBytes(15, appendLineage(nil, info.Lineage))
 			}
 		})
+		if err == nil && w.conn.Changes() == 0 {
+			return errTaken
+		}
 		st.id = w.conn.LastInsertRowID()
 		if err != nil || first == nil {
 			return err

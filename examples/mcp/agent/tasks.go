@@ -95,10 +95,7 @@ func (h *host) debugger() error {
 		return err
 	}
 	for _, line := range []string{"break 4", "continue", "p sum, price", "continue", "p sum, price"} {
-		if _, err := w.call("send_stdin", map[string]any{"execution_id": id, "text": line + "\n"}); err != nil {
-			return err
-		}
-		if cursor, err = w.untilPrompt(id, cursor); err != nil {
+		if cursor, err = w.debug(id, cursor, line); err != nil {
 			return err
 		}
 	}
@@ -106,15 +103,39 @@ func (h *host) debugger() error {
 	return err
 }
 
+// debug gives the debugger a command, and reads its answer.
+func (w *window) debug(id, cursor, line string) (string, error) {
+	arguments := map[string]any{"execution_id": id, "text": line + "\n"}
+	if !w.host.before {
+		arguments["match"], arguments["cursor"] = prompt, cursor
+	}
+	a, err := w.call("send_stdin", arguments)
+	switch {
+	case err != nil:
+		return "", err
+	case w.host.before:
+		return w.untilPrompt(id, cursor)
+	}
+	return a.prompted()
+}
+
+// prompted returns the cursor of an answer that must end with a prompt.
+func (a *answer) prompted() (string, error) {
+	if !strings.Contains(a.text, prompt) {
+		return "", errors.New("the debugger does not ask")
+	}
+	return a.facts.Cursor, nil
+}
+
 // untilPrompt reads output until the debugger asks for something.
 func (w *window) untilPrompt(id, cursor string) (string, error) {
 	if !w.host.before {
 		a, err := w.call("get_execution_output",
 			map[string]any{"execution_id": id, "cursor": cursor, "match": prompt})
-		if err == nil && !strings.Contains(a.text, prompt) {
-			err = errors.New("the debugger does not ask")
+		if err != nil {
+			return "", err
 		}
-		return a.facts.Cursor, err
+		return a.prompted()
 	}
 	for read := ""; ; {
 		a, err := w.call("get_execution_output", map[string]any{"execution_id": id, "cursor": cursor, "wait": 10})
