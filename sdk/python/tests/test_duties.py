@@ -33,7 +33,7 @@ def receiver() -> Iterator[tuple[str, list[bytes]]]:
             self.send_response(204)
             self.end_headers()
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:

@@ -36,7 +36,7 @@ async function followSlowly(client: Reprise, look: (seq: number) => void): Promi
   assert.equal(seq, count + 1)
 }
 
-test('a slow loop over 200,000 events has read at most 256 KiB more than it was given', async () => {
+test('a slow loop over 200,000 events has read at most 1 MiB more than it was given', async () => {
   let received = 0
   const counted: typeof fetch = async (...args) => {
     const { body, status, headers } = await fetch(...args)
@@ -54,7 +54,8 @@ test('a slow loop over 200,000 events has read at most 256 KiB more than it was 
   const size = received / (count + 1)
   assert.ok(size > text.length, `${size} bytes for an event`)
   const ahead = Math.max(...seen.map(([seq, bytes]) => bytes - seq * size))
-  assert.ok(ahead < 256 << 10, `${ahead} bytes ahead of the loop`)
+  // One piece is 64 KiB in Node and Deno, and up to 512 KiB in Bun.
+  assert.ok(ahead < 1 << 20, `${ahead} bytes ahead of the loop`)
 })
 
 /** Returns a function that collects garbage. */
