@@ -102,6 +102,10 @@ openapi: ## openapi.yaml: redocly, generated clients in TypeScript and Python, s
 sdk-typescript: ## the TypeScript client: build, and tests against a server; needs Node 20 with npm
 	scripts/sdk-typescript
 
+.PHONY: sdk-runtimes
+sdk-runtimes: ## the TypeScript client in Deno and Bun, after sdk-typescript: its tests, and the suite of reprise check-client
+	scripts/sdk-runtimes
+
 .PHONY: vulncheck
 vulncheck: ## known vulnerabilities in what the programs link
 	scripts/vulncheck

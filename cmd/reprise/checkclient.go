@@ -17,6 +17,8 @@ type checkClientCmd struct {
 	Quick bool   `env:"-" help:"Cut at every 11th byte and 30 times in 2,000 events, instead of every byte and 300 times in 20,000."`
 	JSON  bool   `env:"-" name:"json" help:"Print the results as JSON."`
 
+	Patience time.Duration `env:"-" default:"3m" help:"How long a case waits for the end of a stream. A slow machine or client needs more."`
+
 	Command []string `arg:"" passthrough:"" help:"Program that wraps the client, and its arguments."`
 }
 
@@ -29,7 +31,10 @@ For example: reprise check-client -- python3 service.py`
 
 // Run runs the suite.
 func (c *checkClientCmd) Run(ctx context.Context, asked *stops) error {
-	opts := &clienttest.Options{Command: c.Command, Quick: c.Quick}
+	if c.Patience <= 0 {
+		return usage("--patience: %v is no time to wait", c.Patience)
+	}
+	opts := &clienttest.Options{Command: c.Command, Quick: c.Quick, Patience: c.Patience}
 	var err error
 	if opts.Command, err = commandLine(c.Command); err != nil {
 		return err

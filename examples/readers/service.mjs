@@ -6,6 +6,7 @@
 import { createRequire } from "node:module";
 import path from "node:path";
 import readline from "node:readline";
+import { setTimeout } from "node:timers/promises";
 
 const require = createRequire(path.join(process.env.READERS_MODULES, "readers.js"));
 const name = process.argv[2];
@@ -54,7 +55,40 @@ const readers = {
     }).catch(() => {}).finally(() => say({ id, done: true }));
     return () => controller.abort();
   },
+  // It parses and makes no requests: this is the loop that its users write around it.
+  "eventsource-parser"({ id, source, token, after }) {
+    const { createParser } = require("eventsource-parser");
+    const { signal, abort } = bound(new AbortController());
+    let last = after ?? "";
+    let wait = 1000;
+    const once = async () => {
+      const headers = { Accept: "text/event-stream", Authorization: `Bearer ${token}`, ...(last ? { "Last-Event-ID": last } : {}) };
+      const response = await fetch(source, { signal, headers });
+      if (response.status === 204) return abort();
+      if (response.status !== 200) throw new Error(`status ${response.status}`);
+      const parser = createParser({
+        onRetry: (ms) => (wait = ms),
+        onEvent: (e) => {
+          last = e.id ?? last;
+          tell(id, e.event ?? "message", last, e.data);
+        },
+      });
+      for await (const text of response.body.pipeThrough(new TextDecoderStream())) parser.feed(text);
+    };
+    (async () => {
+      while (!signal.aborted) {
+        await once().catch(() => {});
+        if (!signal.aborted) await setTimeout(wait, undefined, { signal }).catch(() => {});
+      }
+      say({ id, done: true });
+    })();
+    return abort;
+  },
 };
+
+function bound(controller) {
+  return { signal: controller.signal, abort: () => controller.abort() };
+}
 
 function tell(id, type, cursor, data) {
   say({ id, event: { type, cursor, data: Buffer.from(data, "utf8").toString("base64") } });

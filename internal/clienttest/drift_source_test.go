@@ -207,8 +207,13 @@ func pyMemberOf(text string) member {
 		return m
 	}
 	for part := range strings.SplitSeq(text, " | ") {
-		part, _, _ = strings.Cut(strings.TrimSpace(part), "[")
+		part, of, _ := strings.Cut(strings.TrimSpace(part), "[")
 		switch part {
+		case "Literal":
+			m.kinds = append(m.kinds, "string")
+			for value := range strings.SplitSeq(strings.TrimSuffix(of, "]"), ", ") {
+				m.enum = append(m.enum, strings.Trim(value, `"`))
+			}
 		case "str", "datetime", "Duration", "_wire.Duration", "bytes", "int | str":
 			m.kinds = append(m.kinds, "string")
 		case "int", "float":
@@ -225,6 +230,6 @@ func pyMemberOf(text string) member {
 			m.kinds = append(m.kinds, "object")
 		}
 	}
-	m.kinds = sorted(m.kinds)
+	m.kinds, m.enum = sorted(m.kinds), sorted(m.enum)
 	return m
 }

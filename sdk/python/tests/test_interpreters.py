@@ -115,6 +115,15 @@ Page("last")"""
         call(interpreters.remove, one.id)
 
 
+def collected(pieces: Any) -> Any:
+    """The pieces of a generator of either kind."""
+
+    async def collect() -> list[bytes]:
+        return [piece async for piece in pieces]
+
+    return collect() if hasattr(pieces, "__anext__") else list(pieces)
+
+
 def test_artifacts_over_cuts(server: Server, kind: str, tmp_path: pathlib.Path) -> None:
     command = 'mkdir -p out/deep; head -c 3000000 /dev/urandom > "out/a b.bin"; : > out/deep/empty; sha256sum "out/a b.bin"'
     cuts = iter([500_000] * 4)
@@ -126,6 +135,8 @@ def test_artifacts_over_cuts(server: Server, kind: str, tmp_path: pathlib.Path) 
         assert [(one["path"], one["size"]) for one in shown.artifacts] == [("out/a b.bin", 3_000_000), ("out/deep/empty", 0)]
         assert "missing" in shown.artifact_notes[0] and events[-1].type == "end"
         data = call(call.client.artifact, run.id, "out/a b.bin")
+        pieces = call(collected, call.client.iter_artifact(run.id, "out/a b.bin"))
+        assert b"".join(pieces) == data and len(pieces) > 10
         assert data == (tmp_path / "out/a b.bin").read_bytes()
         assert hashlib.sha256(data).hexdigest() == shown.artifacts[0]["sha256"] == run.stdout.split()[0]
         assert call(call.client.artifact, run.id, "out/deep/empty") == b""
@@ -139,3 +150,5 @@ def test_an_artifact_with_another_checksum_is_refused(kind: str) -> None:
     sent = answer(200, "abc", "application/octet-stream", f'ETag: "{"0" * 64}"\r\n')
     with Scripted(sent) as scripted, Caller(kind, scripted.url, "t") as call, pytest.raises(ProtocolError):
         call(call.client.artifact, "a", "b")
+    with Scripted(sent) as scripted, Caller(kind, scripted.url, "t") as call, pytest.raises(ProtocolError):
+        call(collected, call.client.iter_artifact("a", "b"))

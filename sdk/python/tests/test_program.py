@@ -116,7 +116,7 @@ def test_a_quiet_stream_is_saved_while_the_loop_waits(server: Server, tmp_path: 
     store = Store()
     with Reprise(server.url, server.token) as client:
         execution = client.start("echo a; sleep 3")
-        ended = 0.0
+        last, ended = "", 0.0
         for event in client.follow(execution.id, cursors=store, save_every=0.2):
             if event.type == "stdout":
                 last = event.cursor

@@ -245,7 +245,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
       if (response.status !== 200 || !hasType(response, 'text/event-stream') || !response.body) throw notOurs(response)
       caller.met = true
       this.hold = response.headers.get('Execution-Hold') ?? this.hold
-      if (start && !this.receipts && response.headers.has(receiptsHeader)) {
+      if (start?.headers?.[receiptsHeader] && !this.receipts && response.headers.has(receiptsHeader)) {
         const { Receipts } = await part(import('./receipts.js'))
         this.receipts = Receipts.wanted(caller, start, path, response.headers)
       }

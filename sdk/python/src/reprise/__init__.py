@@ -13,6 +13,7 @@ gives each event once.
 """
 
 from ._async.client import AsyncReprise
+from ._async.duties import AsyncSchedules, AsyncWebhooks
 from ._async.files import AsyncFiles
 from ._async.follow import AsyncFollow
 from ._async.interpreters import AsyncInterpreters
@@ -23,6 +24,7 @@ from ._async.streams import AsyncSessions, AsyncStreams, AsyncTickets
 from ._async.tasks import AsyncReplicas, AsyncTasks
 from ._flow import Drop
 from ._sync.client import Reprise
+from ._sync.duties import Schedules, Webhooks
 from ._sync.files import Files
 from ._sync.follow import Follow
 from ._sync.interpreters import Interpreters
@@ -55,8 +57,11 @@ from .models import (
     Listing,
     Page,
     Published,
+    Quota,
+    Quotas,
     Replica,
     Result,
+    Schedule,
     Screen,
     Session,
     Shown,
@@ -64,6 +69,8 @@ from .models import (
     Task,
     Ticket,
     Watch,
+    Webhook,
+    WebhookAnswer,
     Window,
 )
 from .options import Access, Limits, Retention, StartOptions, Terminal
@@ -80,11 +87,13 @@ __all__ = [
     "AsyncProducer",
     "AsyncReplicas",
     "AsyncReprise",
+    "AsyncSchedules",
     "AsyncSessions",
     "AsyncStdin",
     "AsyncStreams",
     "AsyncTasks",
     "AsyncTickets",
+    "AsyncWebhooks",
     "CodeException",
     "CodeResult",
     "CommandError",
@@ -115,6 +124,8 @@ __all__ = [
     "Producer",
     "ProtocolError",
     "Published",
+    "Quota",
+    "Quotas",
     "Replica",
     "Replicas",
     "Reprise",
@@ -122,6 +133,8 @@ __all__ = [
     "Result",
     "Retention",
     "SQLiteCursor",
+    "Schedule",
+    "Schedules",
     "Screen",
     "Session",
     "Sessions",
@@ -138,6 +151,9 @@ __all__ = [
     "Tickets",
     "UnprovenError",
     "Watch",
+    "Webhook",
+    "WebhookAnswer",
+    "Webhooks",
     "Window",
     "__version__",
 ]

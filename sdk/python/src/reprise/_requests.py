@@ -47,15 +47,28 @@ def create_stream(name: str, retention: Mapping[str, Any] | None, labels: Mappin
 
 def start(command: Sequence[str] | str | None, members: Mapping[str, Any]) -> tuple[Request, str]:
     """The start of an execution and its id, "" with a key. Every attempt sends the same request."""
+    body = execution(command, members)
+    headers = {"Content-Type": _wire.JSON}
+    hold = body.pop("hold", None)
+    if (key := body.pop("idempotency_key", None)) is not None:
+        headers["Idempotency-Key"] = key
+    id = body.get("id", "")
+    if not id and not body.get("key"):
+        id = body["id"] = secrets.token_hex(16)
+    text = json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
+    query = [("hold", duration_text(hold))] if hold else []
+    if hold:
+        headers[_receipts.HEADER] = "yes"
+    return Request(f"start execution {id or body['key']}", "POST", "/v1/executions", query, headers, text), id
+
+
+def execution(command: Sequence[str] | str | None, members: Mapping[str, Any]) -> dict[str, Any]:
+    """The description of an execution."""
     body = {name: value for name, value in members.items() if value is not None}
     if isinstance(command, str):
         body["command"] = command
     elif command is not None:
         body["argv"] = list(command)
-    headers = {"Content-Type": _wire.JSON}
-    hold = body.pop("hold", None)
-    if (key := body.pop("idempotency_key", None)) is not None:
-        headers["Idempotency-Key"] = key
     if isinstance(given := body.get("stdin"), (bytes, bytearray, memoryview)):
         del body["stdin"]
         body["stdin_base64"] = base64.b64encode(given).decode()
@@ -66,14 +79,7 @@ def start(command: Sequence[str] | str | None, members: Mapping[str, Any]) -> tu
         body["retention"] = _retention(retention)
     if (limits := body.get("limits")) and "cpu_time" in limits:
         body["limits"] = {**limits, "cpu_time": duration_text(limits["cpu_time"])}
-    id = body.get("id", "")
-    if not id and not body.get("key"):
-        id = body["id"] = secrets.token_hex(16)
-    text = json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
-    query = [("hold", duration_text(hold))] if hold else []
-    if hold:
-        headers[_receipts.HEADER] = "yes"
-    return Request(f"start execution {id or body['key']}", "POST", "/v1/executions", query, headers, text), id
+    return body
 
 
 def _retention(members: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,20 @@ AnyStr = TypeVar("AnyStr", str, bytes)
 
 Object = dict[str, Any]
 _TIMES = frozenset(
-    ("created", "started", "ended", "expires", "updated", "modified", "rotated", "revoked", "used", "joined", "last_heartbeat")
+    (
+        "created",
+        "started",
+        "ended",
+        "expires",
+        "updated",
+        "modified",
+        "rotated",
+        "revoked",
+        "used",
+        "joined",
+        "last_heartbeat",
+        "next",
+    )
 )
 
 
@@ -324,6 +337,80 @@ class Key(Model):
     revoked: datetime | None = None
     #: Its text, where it was just made. It is a secret.
     key: str = field(default="", repr=False)
+    links: dict[str, str] = field(default_factory=dict)
+
+
+class Quota(TypedDict):
+    """The usage and the limit of one quota, for example "running" or "bytes". The limit is None if there is none. `of` names
+    its owner, "principal" or "tenant", or is "server" for a limit that all share."""
+
+    quota: str
+    of: str
+    used: int
+    limit: int | None
+
+
+@dataclass(frozen=True)
+class Quotas(Model):
+    """The quotas of a principal, if it is about one, and then those of its tenant."""
+
+    tenant: str = ""
+    principal: str = ""
+    quotas: list[Quota] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Webhook(Model):
+    """Messages to a URL."""
+
+    id: str = ""
+    url: str = ""
+    #: "executions" or "streams".
+    source: str = ""
+    stream: str = ""
+    prefix: str = ""
+    types: list[str] = field(default_factory=list)
+    #: The owner. When its credential becomes invalid, the webhook is disabled.
+    principal: str = ""
+    created: datetime | None = None
+    #: When the secrets were made, and until when a replaced one signs.
+    secrets: list[Object] = field(default_factory=list)
+    #: Since when and why it sends nothing; None if it is enabled.
+    disabled: Object | None = None
+    #: How many messages were queued, sent and dropped, since when all attempts have failed, and why.
+    progress: Object = field(default_factory=dict)
+    #: What signs the messages, where it was just made.
+    secret: str = field(default="", repr=False)
+    links: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class WebhookAnswer(Model):
+    """The answer of a receiver to a test message. status is 0 if there was none."""
+
+    status: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Schedule(Model):
+    """A command that starts at given times."""
+
+    id: str = ""
+    cron: str = ""
+    zone: str = ""
+    overlap: str = ""
+    missed: str = ""
+    #: The request, without code, stdin and the values of variables.
+    execution: Object = field(default_factory=dict)
+    #: The owner. When its credential becomes invalid, the schedule is disabled at its next time.
+    principal: str = ""
+    created: datetime | None = None
+    next: datetime | None = None
+    #: Since when and why it starts nothing; None if it is enabled.
+    disabled: Object | None = None
+    #: What became of the last times: `at`, `outcome`, and the `execution` or the `error`.
+    slots: list[Object] = field(default_factory=list)
     links: dict[str, str] = field(default_factory=dict)
 
 

@@ -18,9 +18,10 @@ from .._output import Output
 from ..cursors import AnyCursorStore
 from ..errors import ProblemError, ProtocolError, RepriseError
 from ..events import Event
-from ..models import Execution, Listing, Page, Result, Screen
+from ..models import Execution, Listing, Page, Quotas, Result, Screen
 from .channel import Etag
 from .channel import channel as _channel
+from .duties import AsyncSchedules, AsyncWebhooks
 from .files import AsyncFiles
 from .follow import AsyncFollow
 from .http import AsyncTransport
@@ -78,6 +79,8 @@ class AsyncReprise:
         self.tickets: AsyncTickets = AsyncTickets(self._transport)
         self.files: AsyncFiles = AsyncFiles(self._transport)
         self.keys: AsyncKeys = AsyncKeys(self._transport)
+        self.webhooks: AsyncWebhooks = AsyncWebhooks(self._transport)
+        self.schedules: AsyncSchedules = AsyncSchedules(self._transport)
         self.interpreters: AsyncInterpreters = AsyncInterpreters(self._transport, self)
 
     @property
@@ -218,14 +221,29 @@ class AsyncReprise:
 
     async def artifact(self, id: str, path: str) -> bytes:
         """Returns a file that was kept with an execution, with a verified checksum, over connections that break. `artifacts` of
-        the result of `show` lists the kept files."""
-        data, etag = bytearray(), Etag()
-        async with aclosing(_channel(self._transport, id, f"artifacts/{quote(path, safe='')}", 0, False, etag)) as chunks:
+        the result of `show` lists the kept files. `iter_artifact` is for files that are too large for the memory."""
+        data = bytearray()
+        async with aclosing(self.iter_artifact(id, path)) as chunks:
             async for chunk in chunks:
                 data += chunk
-        if etag.value != f'"{hashlib.sha256(data).hexdigest()}"':
-            raise ProtocolError(f"artifact {path} of execution {id}: the bytes have another checksum than the server's")
         return bytes(data)
+
+    async def iter_artifact(self, id: str, path: str) -> AsyncGenerator[bytes, None]:
+        """Yields the bytes of a file that was kept with an execution, over connections that break. If their checksum is not the
+        server's, a ProtocolError is raised after the last byte: use the bytes only when the loop has ended without an error."""
+        digest, etag = hashlib.sha256(), Etag()
+        async with aclosing(_channel(self._transport, id, f"artifacts/{quote(path, safe='')}", 0, False, etag)) as chunks:
+            async for chunk in chunks:
+                digest.update(chunk)
+                yield chunk
+        if etag.value != f'"{digest.hexdigest()}"':
+            raise ProtocolError(f"artifact {path} of execution {id}: the bytes have another checksum than the server's")
+
+    async def quotas(self, *, tenant: str = "", principal: str = "") -> Quotas:
+        """Returns the usage and the limit of each quota of the caller and its tenant; with the scope "admin", also of another
+        tenant, or of one principal."""
+        query = [(name, value) for name, value in (("tenant", tenant), ("principal", principal)) if value]
+        return Quotas._read(await self._transport.call(_wire.Request("show quotas", "GET", "/v1/quota", query)))
 
     def stdin(self, id: str, offset: int = 0, *, writer: str = "") -> AsyncStdin:
         """Returns a writer to the stdin of an execution that begins at an offset: 0, or the number of bytes that the command

@@ -19,9 +19,10 @@ from .._output import Output
 from ..cursors import CursorStore
 from ..errors import ProblemError, ProtocolError, RepriseError
 from ..events import Event
-from ..models import Execution, Listing, Page, Result, Screen
+from ..models import Execution, Listing, Page, Quotas, Result, Screen
 from .channel import Etag
 from .channel import channel as _channel
+from .duties import Schedules, Webhooks
 from .files import Files
 from .follow import Follow
 from .http import Transport
@@ -79,6 +80,8 @@ class Reprise:
         self.tickets: Tickets = Tickets(self._transport)
         self.files: Files = Files(self._transport)
         self.keys: Keys = Keys(self._transport)
+        self.webhooks: Webhooks = Webhooks(self._transport)
+        self.schedules: Schedules = Schedules(self._transport)
         self.interpreters: Interpreters = Interpreters(self._transport, self)
 
     @property
@@ -219,14 +222,29 @@ class Reprise:
 
     def artifact(self, id: str, path: str) -> bytes:
         """Returns a file that was kept with an execution, with a verified checksum, over connections that break. `artifacts` of
-        the result of `show` lists the kept files."""
-        data, etag = bytearray(), Etag()
-        with closing(_channel(self._transport, id, f"artifacts/{quote(path, safe='')}", 0, False, etag)) as chunks:
+        the result of `show` lists the kept files. `iter_artifact` is for files that are too large for the memory."""
+        data = bytearray()
+        with closing(self.iter_artifact(id, path)) as chunks:
             for chunk in chunks:
                 data += chunk
-        if etag.value != f'"{hashlib.sha256(data).hexdigest()}"':
-            raise ProtocolError(f"artifact {path} of execution {id}: the bytes have another checksum than the server's")
         return bytes(data)
+
+    def iter_artifact(self, id: str, path: str) -> Generator[bytes, None, None]:
+        """Yields the bytes of a file that was kept with an execution, over connections that break. If their checksum is not the
+        server's, a ProtocolError is raised after the last byte: use the bytes only when the loop has ended without an error."""
+        digest, etag = hashlib.sha256(), Etag()
+        with closing(_channel(self._transport, id, f"artifacts/{quote(path, safe='')}", 0, False, etag)) as chunks:
+            for chunk in chunks:
+                digest.update(chunk)
+                yield chunk
+        if etag.value != f'"{digest.hexdigest()}"':
+            raise ProtocolError(f"artifact {path} of execution {id}: the bytes have another checksum than the server's")
+
+    def quotas(self, *, tenant: str = "", principal: str = "") -> Quotas:
+        """Returns the usage and the limit of each quota of the caller and its tenant; with the scope "admin", also of another
+        tenant, or of one principal."""
+        query = [(name, value) for name, value in (("tenant", tenant), ("principal", principal)) if value]
+        return Quotas._read(self._transport.call(_wire.Request("show quotas", "GET", "/v1/quota", query)))
 
     def stdin(self, id: str, offset: int = 0, *, writer: str = "") -> Stdin:
         """Returns a writer to the stdin of an execution that begins at an offset: 0, or the number of bytes that the command

@@ -62,6 +62,12 @@ class Keys:
         request.once = True
         return Key._read(self._transport.call(request))
 
+    def limit(self, id: str, limits: Mapping[str, int]) -> Key:
+        """Replaces all quotas of a key. An omitted quota has no limit of its own, and 0 allows nothing."""
+        path = _wire.named_path("keys", id, "/limits")
+        request = _wire.json_request(f"limit key {id}", "PUT", path, {"limits": dict(limits)})
+        return Key._read(self._transport.call(request))
+
     def revoke(self, id: str) -> None:
         """Revokes a key permanently. Connections that were opened with it end; running commands continue."""
         request = _request("revoke", "DELETE", id)
