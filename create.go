@@ -197,5 +197,5 @@ func (l *Log) createFilled(ctx context.Context, want StreamInfo, first *call) (S
 	if err != nil || info.Epoch != want.Epoch || info.Tail != uint64(m.reqs[0].Count) {
 		return info, nil, err
 	}
-	return info, &c.live.staged, nil
+	return info, &m.batches[0], nil
 }
