@@ -58,12 +58,11 @@ type call struct {
 
 	left bool // the caller has left; guarded by committer.mu until the group is taken
 
-	// queued is the place of the call in its group.
-	queued struct {
-		before *call // the call that arrived before; nil for the first
-		count  int   // of the calls up to this one
-		bytes  int   // their size
-	}
+	// before is the call that arrived in the group before this one; nil for the first. upTo counts the calls up to this
+	// one, and their size in the lower half. It is atomic because a late caller may read that of a call that is used
+	// again, before it sees that the group is taken.
+	before *call
+	upTo   atomic.Uint64
 
 	// The result of staging. It becomes the verdict: at once or, if the call has joined the batch of its stream, when
 	// the store has kept that batch.
@@ -118,29 +117,34 @@ var taken = new(call)
 func (g *group) add(c *call) (added, full bool) {
 	for {
 		last := g.last.Load()
-		c.queued.before, c.queued.count, c.queued.bytes = last, 1, c.size
+		upTo := uint64(1)<<32 + uint64(c.size)
 		switch {
 		case last == taken:
 			return false, false
 		case last != nil:
-			c.queued.count, c.queued.bytes = last.queued.count+1, last.queued.bytes+c.size
-			if c.queued.bytes > maxGroupBytes {
+			upTo += last.upTo.Load()
+			if uint32(upTo) > maxGroupBytes {
 				return false, true
 			}
 		}
+		c.before = last
+		c.upTo.Store(upTo)
 		if g.last.CompareAndSwap(last, c) {
 			return true, false
 		}
 	}
 }
 
+// place returns the number of calls of the group up to c.
+func (c *call) place() int { return int(c.upTo.Load() >> 32) }
+
 // take ends the group and appends its calls to list, in the order of their arrival.
 func (g *group) take(list []*call) []*call {
 	last := g.last.Swap(taken)
 	n := len(list)
-	list = slices.Grow(list, last.queued.count)[:n+last.queued.count]
-	for c := last; c != nil; c = c.queued.before {
-		list[n+c.queued.count-1] = c
+	list = slices.Grow(list, last.place())[:n+last.place()]
+	for c := last; c != nil; c = c.before {
+		list[n+c.place()-1] = c
 	}
 	return list
 }
@@ -214,7 +218,7 @@ func (c *call) release() {
 		c.events = nil
 	}
 	c.events = c.events[:0]
-	c.queued.before = nil
+	c.before = nil
 	calls.Put(c)
 }
 
@@ -367,7 +371,7 @@ func (m *committer) gather(g *group) {
 	var began time.Time
 	for range maxYields {
 		runtime.Gosched()
-		if g.last.Load().queued.count >= m.together {
+		if g.last.Load().place() >= m.together {
 			return
 		}
 		if began.IsZero() {

@@ -9,7 +9,7 @@ func (l *Log) Waiting() int {
 		lane := &l.lanes[i]
 		if g := lane.waiting.Load(); g != nil {
 			if last := g.last.Load(); last != nil && last != taken {
-				n += last.queued.count
+				n += last.place()
 			}
 		}
 	}
