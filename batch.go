@@ -109,6 +109,31 @@ func Records(b Batch) iter.Seq2[Event, error] {
 	}
 }
 
+// clock tells the time of the events of a commit.
+type clock struct {
+	ms    int64     // of the current commit, 0 until it is asked for
+	read  time.Time // when the wall clock was read
+	nanos int64     // its Unix time then
+}
+
+// wallEvery is the age at which a reading of the wall clock is not used any more.
+const wallEvery = time.Millisecond
+
+// milliseconds returns the Unix time of the commit. time.Now reads the wall clock and the monotonic one, which is a
+// seventh of a lone append to memory. Therefore only the latter is read, unless the last reading of both is too old. A
+// step of the wall clock is seen a millisecond later.
+func (c *clock) milliseconds() int64 {
+	if c.ms == 0 {
+		since := time.Since(c.read)
+		if since < 0 || since >= wallEvery {
+			c.read, since = time.Now(), 0
+			c.nanos = c.read.UnixNano()
+		}
+		c.ms = (c.nanos + int64(since)) / int64(time.Millisecond)
+	}
+	return c.ms
+}
+
 // AppendRecord appends e to the bytes of a batch, encoded as an append to a stream encodes it, and returns the extended
 // slice. Seq is not encoded: it follows from the place in the batch. A zero Time becomes the current time, an empty
 // Type "message".

@@ -109,6 +109,17 @@ func warm(b []byte) (sum byte) {
 	return sum
 }
 
+// extend replaces buf and ends by longer slices. That of buf is of the same memory, while ends may have moved. Pointers
+// that stay are not written, since the collector examines each write.
+func (b *block) extend(buf []byte, ends []uint32) {
+	b.buf = b.buf[:len(buf)]
+	if len(b.ends) > 0 && &b.ends[0] == &ends[0] {
+		b.ends = b.ends[:len(ends)]
+	} else {
+		b.ends = ends
+	}
+}
+
 // cut drops the events after tail, which are in the store but not yet published by the Log. If they were delivered,
 // another caller could get an older tail afterwards, and a cursor after them would be refused as ahead of it.
 func (b *block) cut(tail uint64) {

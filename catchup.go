@@ -216,8 +216,7 @@ func (lv *live) extend(page *Page) {
 		lv.cool() // the hot tail must reach up to the tail
 	}
 	for _, b := range fresh {
-		lv.blocks = append(lv.blocks, b)
-		lv.hotBytes += cap(b.buf)
+		lv.push(b)
 	}
 	lv.info = *info
 	lv.trimHot(log.opts.TailBytes)

@@ -18,9 +18,10 @@ import (
 // A commit serves several callers, so no caller's context can cancel it; stores bound its time.
 type lane struct {
 	committer
-	log   *Log
-	reqs  []AppendRequest
-	lives []*live // the streams of reqs
+	log     *Log
+	batches []staged
+	reqs    []AppendRequest // of batches
+	clock   clock
 	traced
 }
 
@@ -33,7 +34,7 @@ var (
 
 // staged is the batch that the current commit adds to a stream.
 type staged struct {
-	index     int // in lane.reqs, plus 1; 0 if nothing is staged
+	live      *live
 	first     uint64
 	count     int
 	block     *block
@@ -51,7 +52,7 @@ type staged struct {
 
 func (m *lane) init(l *Log) {
 	m.log, m.timed = l, l.opts.Hooks.Committed != nil
-	m.committer.run, m.committer.abort, m.committer.recovered = m.run, m.abort, l.recovered
+	m.committer.lane = m
 }
 
 // exclusively runs f while no commit of the lane is under way. f must only touch memory.
@@ -67,6 +68,7 @@ func (m *lane) exclusively(ctx context.Context, f func() error) error {
 // run decides the calls of a group: first the calls that are not appends, since they may evict streams that must then
 // not be staged, and after that all appends in one commit.
 func (m *lane) run(group []*call) {
+	m.clock.ms = 0
 	for _, c := range group {
 		if c.fn != nil && !c.left {
 			c.verdict.decide(Appended{}, c.fn())
@@ -84,7 +86,7 @@ func (m *lane) run(group []*call) {
 	}
 	for _, c := range group {
 		if c.isOpen() {
-			c.settle()
+			c.settle(m.batches[c.live.staged-1].err)
 		}
 	}
 	m.unstage()
@@ -96,7 +98,7 @@ func (c *call) isOpen() bool { return c.fn == nil && !c.left && !c.verdict.decid
 
 // stageOrDecide stages an append. A refusal is its verdict at once, unless it depends on the commit.
 func (m *lane) stageOrDecide(c *call) {
-	c.joined, c.found = false, Appended{}
+	c.joined = false
 	c.refusal = m.stage(c)
 	m.wanted = m.wanted || c.opts.Trace != nil
 	if !c.joined || c.refusal == errStale || c.refusal == errUnmeasured { //nolint:errorlint // ours, never wrapped
@@ -104,9 +106,9 @@ func (m *lane) stageOrDecide(c *call) {
 	}
 }
 
-// settle decides a call by the store's result for its batch.
-func (c *call) settle() {
-	switch err := c.live.staged.err; {
+// settle decides a call by err, the store's result for its batch.
+func (c *call) settle(err error) {
+	switch {
 	case err == nil:
 		c.verdict.decide(c.found, c.refusal)
 	case isOvertaken(err):
@@ -121,7 +123,7 @@ func (m *lane) abort(group []*call) {
 	err := fmt.Errorf("%w: the commit panicked", ErrUnavailable)
 	for _, c := range group {
 		if c.live != nil && !c.left {
-			m.fail(c.live, err)
+			m.fail(c.live)
 		}
 		if !c.left {
 			c.verdict.decide(Appended{}, err)
@@ -133,14 +135,14 @@ func (m *lane) abort(group []*call) {
 
 // unstage resets the lane for the next commit.
 func (m *lane) unstage() {
-	for _, lv := range m.lives {
-		lv.staged.index = 0
+	for i := range m.batches {
+		m.batches[i].live.staged = 0
 	}
 	if len(m.reqs) > 1 { // a single one is overwritten by the next commit
+		clear(m.batches)
 		clear(m.reqs)
-		clear(m.lives)
 	}
-	m.reqs, m.lives = m.reqs[:0], m.lives[:0]
+	m.batches, m.reqs = m.batches[:0], m.reqs[:0]
 }
 
 // isOvertaken reports whether the store has refused a batch because of another replica's append, or because the stream
@@ -156,12 +158,9 @@ func (m *lane) stage(c *call) error {
 	if err := lv.appendable(); err != nil {
 		return err
 	}
-	st := &lv.staged
-	if st.index == 0 {
-		st.begin(lv)
-	}
+	st := m.batchOf(lv)
 	// A refusal that depends on appends of this commit holds only if the commit succeeds.
-	c.joined = st.index != 0
+	c.joined = lv.staged != 0
 	if c.opts.Owner != st.owner && c.opts.Owner.Fence <= st.owner.Fence {
 		return fmt.Errorf("%w: it belongs to %q", ErrFenced, st.owner.Name)
 	}
@@ -182,17 +181,29 @@ func (m *lane) stage(c *call) error {
 	if c.unmoved != nil && (lv.info.Epoch != c.unmoved.epoch || st.first+uint64(st.count) != c.unmoved.tail+1) {
 		return errInUse
 	}
-	if err := m.makeRoom(lv, c); err != nil {
+	if err := m.makeRoom(st, c); err != nil {
 		return err
 	}
-	st.add(lv, c)
-	if st.index == 0 {
-		m.reqs = slices.Grow(m.reqs, 1)[:len(m.reqs)+1]
-		m.lives = append(m.lives, lv)
-		st.index = len(m.reqs)
+	st.add(c, &m.clock)
+	if lv.staged == 0 {
+		n := len(m.batches) + 1
+		m.batches, m.reqs = m.batches[:n], slices.Grow(m.reqs, 1)[:n]
+		lv.staged = n
 	}
-	st.fill(&m.reqs[st.index-1], lv)
+	st.fill(&m.reqs[lv.staged-1])
 	return nil
+}
+
+// batchOf returns the staged batch of a stream. An empty one is not part of m.batches yet.
+func (m *lane) batchOf(lv *live) *staged {
+	if lv.staged != 0 {
+		return &m.batches[lv.staged-1]
+	}
+	n := len(m.batches)
+	m.batches = slices.Grow(m.batches, 1)
+	st := &m.batches[:n+1][n]
+	st.begin(lv)
+	return st
 }
 
 // appendable returns the error of an append to a stream that cannot be staged now.
@@ -259,34 +270,53 @@ func (p *ProducerID) last(events int) uint64 {
 }
 
 // begin resets st for a new batch. Here and in fill, fields are set one by one: for a lone append, copying whole
-// structs with their pointers would take longer than the rest.
+// structs with their pointers would take longer than the rest. In a row of appends to one stream, st still has the
+// buffers of the last one: pointers that stay are not written, which the collector would notice.
 func (st *staged) begin(lv *live) {
 	st.first, st.count = lv.info.Tail+1, 0
 	st.earliest, st.kept = lv.info.Earliest, lv.info.Bytes
-	st.producers, st.fresh = lv.info.Producers, nil
-	st.owner, st.end, st.err = lv.info.Owner, nil, nil
-	st.block, st.from, st.buf, st.ends = nil, 0, nil, nil
-	if b := lv.newestBlock(); b != nil {
-		st.block, st.from, st.buf, st.ends = b, len(b.buf), b.buf, b.ends
+	if len(st.producers) != 0 || len(lv.info.Producers) != 0 {
+		st.producers, st.fresh = lv.info.Producers, nil
 	}
+	if st.owner != lv.info.Owner {
+		st.owner = lv.info.Owner
+	}
+	if st.end != nil || st.err != nil {
+		st.end, st.err = nil, nil
+	}
+	b := lv.newest.Load()
+	switch {
+	case b == nil:
+		st.live, st.block, st.buf, st.ends = lv, nil, nil, nil
+	case b != st.block || len(b.buf) != len(st.buf) || lv != st.live:
+		st.live, st.block, st.buf, st.ends = lv, b, b.buf, b.ends
+	}
+	st.from = len(st.buf)
 }
 
 // add encodes the events of c into the batch, behind the staged ones.
-func (st *staged) add(lv *live, c *call) {
+func (st *staged) add(c *call, clock *clock) {
+	lv := st.live
 	c.joined = true
-	st.owner = c.opts.Owner
-	st.reserve(c.size)
+	if st.owner != c.opts.Owner {
+		st.owner = c.opts.Owner
+	}
+	st.reserve(c.size, len(c.events)-c.skip)
 	next := st.first + uint64(st.count)
 	events := c.events[c.skip:]
 	c.found = Appended{First: next, Last: next + uint64(len(events)) - 1, Epoch: lv.info.Epoch}
-	before := len(st.buf)
-	ms := time.Now().UnixMilli()
+	ms := int64(0)
+	buf, ends := st.buf, st.ends
 	for i := range events {
-		st.buf = appendRecord(st.buf, &events[i], ms)
-		st.ends = append(st.ends, uint32(len(st.buf)))
+		if ms == 0 && events[i].Time.IsZero() {
+			ms = clock.milliseconds()
+		}
+		buf = appendRecord(buf, &events[i], ms)
+		ends = append(ends, uint32(len(buf)))
 	}
 	st.count += len(events)
-	st.kept += int64(len(st.buf) - before)
+	st.kept += int64(len(buf) - len(st.buf))
+	st.buf, st.ends = st.buf[:len(buf)], st.ends[:len(ends)] // reserve has made room, so the memory is the same
 	if c.end != nil {
 		end := *c.end
 		end.Expires = end.Time.Add(lv.retention.MaxAge)
@@ -299,7 +329,7 @@ func (st *staged) add(lv *live, c *call) {
 		st.fresh = withProducer(st.fresh, newest)
 	}
 	if bound := uint64(lv.retention.MaxEvents); c.found.Last > bound {
-		st.trim(lv, c.found.Last-bound+1)
+		st.trim(c.found.Last - bound + 1)
 	}
 }
 
@@ -316,36 +346,42 @@ func withProducer(list []Producer, p Producer) []Producer {
 	return out[max(0, len(out)-MaxProducers):]
 }
 
-// reserve makes room for size bytes in one block. A batch must be contiguous, so staged events are copied to a new
-// block. It has twice the size, so that a long batch is not copied at each append. The old block stays as it was
-// published.
-func (st *staged) reserve(size int) {
+// reserve makes room for size bytes of count events in one block. A batch must be contiguous, so staged events are
+// copied to a new block. It has twice the size, so that a long batch is not copied at each append. The old block stays
+// as it was published.
+func (st *staged) reserve(size, count int) {
 	if st.block != nil && cap(st.buf)-len(st.buf) >= size {
+		if cap(st.ends)-len(st.ends) < count {
+			st.ends = slices.Grow(st.ends, count)
+		}
 		return
 	}
 	batch := st.buf[st.from:]
-	before := 0
+	before, expected := 0, 0
 	if st.block != nil {
-		before = cap(st.block.buf)
+		before, expected = cap(st.block.buf), len(st.block.ends)
 	}
 	base := uint32(st.from)
 	lengths := st.ends[len(st.ends)-st.count:]
 	st.block = newBlock(st.first, len(batch)+max(size, len(batch)), before)
 	st.from = 0
 	st.buf = append(st.block.buf, batch...)
-	st.ends = make([]uint32, 0, max(8, len(st.block.ends)))
+	st.ends = make([]uint32, 0, max(8, expected, len(lengths)+count))
 	for _, end := range lengths {
 		st.ends = append(st.ends, end-base)
 	}
 }
 
 // fill sets r to the request of the staged batch.
-func (st *staged) fill(r *AppendRequest, lv *live) {
-	r.Key, r.Epoch = lv.key, lv.info.Epoch
+func (st *staged) fill(r *AppendRequest) {
+	r.Key, r.Epoch = st.live.key, st.live.info.Epoch
 	r.First, r.Count = st.first, st.count
 	r.Bytes = st.buf[st.from:len(st.buf)] // with capacity: it tells a store which batches are adjacent
 	r.Earliest, r.Kept = st.earliest, st.kept
-	r.Owner, r.End, r.Producers = st.owner, st.end, st.fresh
+	if r.Owner != st.owner {
+		r.Owner = st.owner
+	}
+	r.End, r.Producers = st.end, st.fresh
 }
 
 // commit passes the batches to the store and publishes those that it has kept.
@@ -363,12 +399,14 @@ func (m *lane) commit() {
 		m.began, m.stored = start, time.Now()
 	}
 	m.noteHealth(errs)
-	for i, lv := range m.lives {
+	for i := range m.batches {
+		st := &m.batches[i]
 		if errs != nil && errs[i] != nil {
-			m.fail(lv, errs[i])
+			st.err = errs[i]
+			m.fail(st.live)
 			continue
 		}
-		m.publish(lv)
+		m.publish(st)
 	}
 	if hook != nil {
 		hook(m.info(errs, time.Since(start)))
@@ -392,35 +430,41 @@ func (m *lane) info(errs []error, took time.Duration) CommitInfo {
 }
 
 // publish makes the batch visible to readers.
-func (m *lane) publish(lv *live) {
-	st := &lv.staged
+func (m *lane) publish(st *staged) {
+	lv := st.live
 	more := int64(st.count) - int64(st.earliest-lv.info.Earliest)
 	m.log.usage.add(lv.charged, amount{events: more, bytes: st.kept - lv.info.Bytes})
 	lv.sizes.add(st.first+uint64(st.count)-1, int64(len(st.buf)-st.from))
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
 	before := lv.hotBytes
-	if n := len(lv.blocks); n == 0 || lv.blocks[n-1] != st.block {
-		lv.blocks = append(lv.blocks, st.block)
-		lv.hotBytes += cap(st.block.buf)
+	if lv.newest.Load() != st.block {
+		lv.push(st.block)
 	}
-	st.block.buf, st.block.ends = st.buf, st.ends
+	st.block.extend(st.buf, st.ends)
 	lv.info.Tail = st.first + uint64(st.count) - 1
-	lv.info.Earliest, lv.info.Bytes, lv.info.End = st.earliest, st.kept, st.end
-	lv.info.Owner, lv.info.Producers = st.owner, st.producers
+	lv.info.Earliest, lv.info.Bytes = st.earliest, st.kept
+	if lv.info.Owner != st.owner {
+		lv.info.Owner = st.owner
+	}
+	if st.fresh != nil {
+		lv.info.Producers = st.producers
+	}
 	lv.used = true
 	if st.end != nil {
+		lv.info.End = st.end
 		m.log.idle.forget(lv.key)
 	}
 	lv.trimHot(m.log.opts.TailBytes)
-	m.log.hotBytes.Add(int64(lv.hotBytes - before))
+	if lv.hotBytes != before {
+		m.log.hotBytes.Add(int64(lv.hotBytes - before))
+	}
 	lv.wakeAll()
 }
 
 // fail hides the batch from readers. The state of the store is uncertain, so the store is asked before the next append.
 // The store may retain the bytes, so nothing is written over them.
-func (m *lane) fail(lv *live, err error) {
-	lv.staged.err = err
+func (m *lane) fail(lv *live) {
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
 	lv.doubts++

@@ -338,3 +338,63 @@ func TestManySmallAppendsInOneCommit(t *testing.T) {
 		t.Errorf("%d events, want %d", n, calls+1)
 	}
 }
+
+// TestEventTimeIsThatOfTheWallClock: an event without a time gets that of its commit, also when the wall clock was read
+// a moment ago, and soon after it was set.
+func TestEventTimeIsThatOfTheWallClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := openLog(t, memory(t), &reprise.Options{SweepEvery: -1})
+		s := create(t, log, "s", reprise.Retention{})
+		var want []time.Time
+		appendNow := func() {
+			add(t, s, text("e"))
+			want = append(want, time.Now().Truncate(time.Millisecond))
+		}
+		for range 20 {
+			appendNow()
+			time.Sleep(300 * time.Microsecond)
+		}
+		log.StepClocks(-time.Hour)
+		time.Sleep(time.Millisecond)
+		appendNow()
+		for i, e := range kept(t, s) {
+			if !e.Time.Equal(want[i]) {
+				t.Errorf("event %d has the time %v, want %v", i+1, e.Time, want[i])
+			}
+		}
+	})
+}
+
+// TestRefusedAppendLeavesNoBatchBehind: an append that was refused behind that of another stream has begun a batch. A
+// later commit with both streams begins behind what was appended since.
+func TestRefusedAppendLeavesNoBatchBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := newGate(memory(t))
+		log := openLog(t, gate, &reprise.Options{SweepEvery: -1})
+		s, other := create(t, log, "s", reprise.Retention{}), create(t, log, "other", reprise.Retention{})
+		under := create(t, log, "busy", reprise.Retention{})
+		add(t, s, text("1"))
+		inOneCommit := func(opts reprise.AppendOptions, data string) (err error) {
+			gate.shut()
+			first := appending(t.Context(), under, text("e"))
+			synctest.Wait()
+			second := appending(t.Context(), other, text("e"))
+			synctest.Wait()
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				_, err = s.AppendWith(t.Context(), opts, text(data))
+			}()
+			synctest.Wait()
+			gate.open()
+			check(t, <-first)
+			check(t, <-second)
+			<-done
+			return err
+		}
+		wantError(t, inOneCommit(producing("p", 0, 7), "refused"), reprise.ErrConflict)
+		add(t, s, text("2"))
+		check(t, inOneCommit(reprise.AppendOptions{}, "3"))
+		wantNumbered(t, kept(t, s), 1, 3)
+	})
+}

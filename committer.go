@@ -3,6 +3,7 @@ package reprise
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,10 +13,8 @@ import (
 // idle is decided at once, in the goroutine of its caller. Calls that arrive meanwhile form a group. The first caller
 // of the group decides all of them when its turn comes.
 type committer struct {
-	// run decides the calls of a group, in order. abort decides those that remain when run has panicked.
-	run, abort func([]*call)
-	// recovered is deferred where a panic has no caller to reach.
-	recovered func()
+	// lane decides the calls of a group, in order, with run. Its abort decides those that remain when run has panicked.
+	lane *lane
 
 	// state is idle, working or wanted. The goroutine that moves it from idle has the turn. It changes to wanted, and
 	// from there back to idle, only under mu, so a lone caller takes no lock.
@@ -26,13 +25,17 @@ type committer struct {
 	together int
 	took     time.Duration
 
+	// events is the memory for the events of a lone append. It belongs to the goroutine that has the turn.
+	events []Event
+
 	// timed is set if the wait of groups is measured; waited is the wait of the group that has the turn.
 	timed  bool
 	waited time.Duration
 
+	// waiting is the next group, nil without one. It is set under mu. calls is the memory for the calls of a group.
 	mu      sync.Mutex
-	waiting *group
-	alone   [1]*call // the group of a lone call
+	waiting atomic.Pointer[group]
+	calls   []*call
 }
 
 // The states of a committer.
@@ -42,7 +45,8 @@ const (
 	wanted        // a goroutine has the turn and passes it on at the end
 )
 
-// call is one item of a commit: an append, or fn.
+// call is one item of a commit: an append, or fn. That of a lone append is on the stack of its caller, which spares the
+// collector most of the pointers that an append writes. One that waits in a group is a copy on the heap.
 type call struct {
 	fn func() error
 
@@ -53,6 +57,12 @@ type call struct {
 	size   int  // upper bound of their encoded size
 
 	left bool // the caller has left; guarded by committer.mu until the group is taken
+
+	// before is the call that arrived in the group before this one; nil for the first. upTo counts the calls up to this
+	// one, and their size in the lower half. It is atomic because a late caller may read that of a call that is used
+	// again, before it sees that the group is taken.
+	before *call
+	upTo   atomic.Uint64
 
 	// The result of staging. It becomes the verdict: at once or, if the call has joined the batch of its stream, when
 	// the store has kept that batch.
@@ -91,12 +101,52 @@ func (v *verdict) decide(appended Appended, err error) {
 // maxGroupBytes bounds the size of one commit.
 const maxGroupBytes = 8 << 20
 
+// group is the calls that share the next commit. They form a list, to which calls are added without a lock: waking
+// several hundred callers, each of which appends again, would otherwise make most of them wait for the lock.
 type group struct {
-	calls []*call
-	bytes int
-	since time.Time     // arrival of the first caller, if waits are measured
-	turn  chan struct{} // receives when the first caller has the turn
-	done  chan struct{} // closed when all calls are decided
+	last  atomic.Pointer[call] // of the calls; taken once the group has the turn
+	since time.Time            // arrival of the first caller, if waits are measured
+	turn  chan struct{}        // receives when the first caller has the turn
+	done  chan struct{}        // closed when all calls are decided
+}
+
+// taken ends the list of a group that accepts no more calls.
+var taken = new(call)
+
+// add adds c to the group. It returns false if the group is taken, or full.
+func (g *group) add(c *call) (added, full bool) {
+	for {
+		last := g.last.Load()
+		upTo := uint64(1)<<32 + uint64(c.size)
+		switch {
+		case last == taken:
+			return false, false
+		case last != nil:
+			upTo += last.upTo.Load()
+			if uint32(upTo) > maxGroupBytes {
+				return false, true
+			}
+		}
+		c.before = last
+		c.upTo.Store(upTo)
+		if g.last.CompareAndSwap(last, c) {
+			return true, false
+		}
+	}
+}
+
+// place returns the number of calls of the group up to c.
+func (c *call) place() int { return int(c.upTo.Load() >> 32) }
+
+// take ends the group and appends its calls to list, in the order of their arrival.
+func (g *group) take(list []*call) []*call {
+	last := g.last.Swap(taken)
+	n := len(list)
+	list = slices.Grow(list, last.place())[:n+last.place()]
+	for c := last; c != nil; c = c.before {
+		list[n+c.place()-1] = c
+	}
+	return list
 }
 
 // do decides c together with the other waiting calls. If ctx is cancelled before the work on c has begun, it returns
@@ -111,9 +161,65 @@ func (m *committer) do(ctx context.Context, c *call) error {
 	if m.together > 1 {
 		return m.lead(ctx, c)
 	}
-	m.alone[0], m.waited = c, 0
-	m.decide(m.alone[:], nil)
+	m.waited = 0
+	m.decide([]*call{c}, nil)
 	return c.verdict.err
+}
+
+// append is do for an append of events. Neither c nor events are kept after the return, so both can be on the stack of
+// the caller; what a commit needs of them is copied.
+func (m *committer) append(ctx context.Context, c *call, events []Event) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	turn := m.state.CompareAndSwap(idle, working)
+	if turn && m.together <= 1 {
+		if m.waited = 0; cap(m.events) > maxIdleEvents {
+			m.events = nil
+		}
+		m.events = append(m.events[:0], events...)
+		c.events = m.events
+		m.decide([]*call{c}, nil)
+		return c.verdict.err
+	}
+	w := c.waiter(events)
+	var err error
+	if turn {
+		err = m.lead(ctx, w)
+	} else {
+		err = m.join(ctx, w)
+	}
+	c.asked, c.need = w.asked, w.need
+	if w.verdict.decided { // otherwise w has left, and its group may still hold it
+		c.verdict.decide(w.verdict.appended, w.verdict.err)
+		w.release()
+	}
+	return err
+}
+
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+// waiter returns a copy of c for a group, with a copy of events.
+func (c *call) waiter(events []Event) *call {
+	w := calls.Get().(*call)
+	w.begin()
+	w.live, w.opts, w.end, w.size, w.unmoved, w.asked = c.live, c.opts, c.end, c.size, c.unmoved, c.asked
+	w.events = append(w.events, events...)
+	return w
+}
+
+// maxIdleEvents bounds the capacity for events that an unused call keeps.
+const maxIdleEvents = 256
+
+// release returns a waiter to the pool. A small slice of events is kept for reuse, and the next user sets the other
+// fields.
+func (c *call) release() {
+	if cap(c.events) > maxIdleEvents {
+		c.events = nil
+	}
+	c.events = c.events[:0]
+	c.before = nil
+	calls.Put(c)
 }
 
 // lead decides c, whose caller has the turn, together with the calls of those who return from the previous commit, if
@@ -121,24 +227,25 @@ func (m *committer) do(ctx context.Context, c *call) error {
 func (m *committer) lead(ctx context.Context, c *call) error {
 	m.mu.Lock()
 	m.state.Store(wanted)
-	if m.waiting != nil {
-		m.waiting.turn <- struct{}{}
+	if g := m.waiting.Load(); g != nil {
+		g.turn <- struct{}{}
 		m.mu.Unlock()
 		return m.join(ctx, c)
 	}
-	g := m.newGroup()
-	g.calls, g.bytes = append(g.calls, c), c.size
-	m.waiting = g
+	g := m.newGroup(c)
 	m.mu.Unlock()
 	m.work(g)
 	return c.verdict.err
 }
 
-func (m *committer) newGroup() *group {
+// newGroup begins the next group with c. The caller holds mu.
+func (m *committer) newGroup(c *call) *group {
 	g := &group{turn: make(chan struct{}, 1), done: make(chan struct{})}
 	if m.timed {
 		g.since = time.Now()
 	}
+	g.add(c)
+	m.waiting.Store(g)
 	return g
 }
 
@@ -152,18 +259,18 @@ func (m *committer) decide(calls []*call, done chan struct{}) {
 	}
 	defer func() {
 		if !finished {
-			m.abort(calls)
+			m.lane.abort(calls)
 		}
 		if m.together > 1 {
 			m.took = time.Since(began)
 		}
 		if done != nil {
+			clear(calls)
 			close(done)
 		}
-		m.alone[0] = nil
 		m.next()
 	}()
-	m.run(calls)
+	m.lane.run(calls)
 	finished = true
 }
 
@@ -175,49 +282,49 @@ func (m *committer) want() bool {
 
 // join waits with others for the next commit.
 func (m *committer) join(ctx context.Context, c *call) error {
-	m.mu.Lock()
 	for {
-		if !m.want() {
-			m.mu.Unlock()
-			return m.do(ctx, c)
+		g := m.waiting.Load()
+		if g == nil {
+			return m.begin(ctx, c)
 		}
-		full := m.waiting
-		if full == nil || full.bytes+c.size <= maxGroupBytes {
-			break
+		added, full := g.add(c)
+		if !added && !full {
+			continue // g is not waiting any more
 		}
-		m.mu.Unlock()
-		select {
-		case <-full.done:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-		m.mu.Lock()
-	}
-	g := m.waiting
-	first := g == nil
-	if first {
-		g = m.newGroup()
-		m.waiting = g
-	}
-	g.calls = append(g.calls, c)
-	g.bytes += c.size
-	m.mu.Unlock()
-
-	if !first {
 		select {
 		case <-g.done:
-			return c.verdict.err
+			if added {
+				return c.verdict.err
+			}
 		case <-ctx.Done():
-			return m.leave(ctx, g, c)
+			if added {
+				return m.leave(ctx, g, c)
+			}
+			return context.Cause(ctx)
 		}
 	}
+}
+
+// begin begins a group with c, unless there is one or the committer is idle.
+func (m *committer) begin(ctx context.Context, c *call) error {
+	m.mu.Lock()
+	switch {
+	case !m.want():
+		m.mu.Unlock()
+		return m.do(ctx, c)
+	case m.waiting.Load() != nil:
+		m.mu.Unlock()
+		return m.join(ctx, c)
+	}
+	g := m.newGroup(c)
+	m.mu.Unlock()
 	select {
 	case <-g.turn:
 		m.work(g)
 		return c.verdict.err
 	case <-ctx.Done():
 		go func() {
-			defer m.recovered()
+			defer m.lane.log.recovered()
 			<-g.turn
 			m.work(g)
 		}()
@@ -228,7 +335,7 @@ func (m *committer) join(ctx context.Context, c *call) error {
 // leave takes c out of g if its turn has not come, and otherwise waits for the verdict.
 func (m *committer) leave(ctx context.Context, g *group, c *call) error {
 	m.mu.Lock()
-	left := m.waiting == g
+	left := m.waiting.Load() == g
 	if left { // otherwise c.left may be read concurrently
 		c.left = true
 	}
@@ -244,12 +351,13 @@ func (m *committer) leave(ctx context.Context, g *group, c *call) error {
 func (m *committer) work(g *group) {
 	m.gather(g)
 	m.mu.Lock()
-	m.waiting = nil
+	m.waiting.Store(nil)
+	m.calls = g.take(m.calls[:0])
 	m.mu.Unlock()
 	if m.timed {
 		m.waited = time.Since(g.since)
 	}
-	m.decide(g.calls, g.done)
+	m.decide(m.calls, g.done)
 }
 
 // gather waits for the callers that the last commit has just woken, since they may append again. Without it, the first
@@ -263,10 +371,7 @@ func (m *committer) gather(g *group) {
 	var began time.Time
 	for range maxYields {
 		runtime.Gosched()
-		m.mu.Lock()
-		n := len(g.calls)
-		m.mu.Unlock()
-		if n >= m.together {
+		if g.last.Load().place() >= m.together {
 			return
 		}
 		if began.IsZero() {
@@ -287,9 +392,10 @@ func (m *committer) next() {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.waiting == nil {
+	g := m.waiting.Load()
+	if g == nil {
 		m.state.Store(idle)
 		return
 	}
-	m.waiting.turn <- struct{}{}
+	g.turn <- struct{}{}
 }

@@ -183,7 +183,8 @@ func (l *Log) createFilled(ctx context.Context, want StreamInfo, first *call) (S
 	}
 	empty := want
 	empty.Earliest = 1
-	c, m := *first, &lane{log: l}
+	m := &lane{log: l}
+	c := call{opts: first.opts, events: first.events, end: first.end, size: first.size}
 	c.live = newLive(empty, l.opts.Retention, l.usage.of(&want), l.laneOf(want.Key))
 	if err := m.stage(&c); err != nil {
 		return StreamInfo{}, nil, err
@@ -197,5 +198,5 @@ func (l *Log) createFilled(ctx context.Context, want StreamInfo, first *call) (S
 	if err != nil || info.Epoch != want.Epoch || info.Tail != uint64(m.reqs[0].Count) {
 		return info, nil, err
 	}
-	return info, &c.live.staged, nil
+	return info, &m.batches[0], nil
 }

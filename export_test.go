@@ -1,15 +1,17 @@
 package reprise
 
+import "time"
+
 // Waiting is how many calls wait for the next commit.
 func (l *Log) Waiting() int {
 	n := 0
 	for i := range l.lanes {
 		lane := &l.lanes[i]
-		lane.mu.Lock()
-		if lane.waiting != nil {
-			n += len(lane.waiting.calls)
+		if g := lane.waiting.Load(); g != nil {
+			if last := g.last.Load(); last != nil && last != taken {
+				n += last.place()
+			}
 		}
-		lane.mu.Unlock()
 	}
 	return n
 }
@@ -24,6 +26,13 @@ func (l *Log) Cool() error {
 		lv.mu.Unlock()
 	}
 	return nil
+}
+
+// StepClocks changes what the lanes of a Log have read from the wall clock, as if it was set since.
+func (l *Log) StepClocks(by time.Duration) {
+	for i := range l.lanes {
+		l.lanes[i].clock.nanos += int64(by)
+	}
 }
 
 // SetMaxIdleStreams bounds the streams whose idleness a Log watches.

@@ -3,6 +3,7 @@ package reprise
 import (
 	"sort"
 	"sync"
+	"sync/atomic"
 )
 
 // live is a stream in memory: its state, its hot tail, and the waiting readers.
@@ -17,8 +18,8 @@ type live struct {
 
 	lane *lane
 
-	// Used only by the lane.
-	staged staged
+	// Used only by the lane. staged is the index of the batch in lane.batches, plus 1; 0 if nothing is staged.
+	staged int
 	sizes  sizeIndex
 
 	reads sharedReads
@@ -33,6 +34,9 @@ type live struct {
 	// blocks is the hot tail, oldest first, without a hole up to info.Tail.
 	blocks   []*block
 	hotBytes int
+	// newest is the last of blocks, nil without one. The lane reads it without mu, since another lane may cool the
+	// stream.
+	newest atomic.Pointer[block]
 	// wake is closed when the tail moves; nil while no reader waits.
 	wake chan struct{}
 	// notify holds the functions to call when the tail moves, see Reader.Notify.
@@ -65,7 +69,7 @@ func newLive(info StreamInfo, defaults Retention, charged *tally, lane *lane) *l
 // fill sets the hot tail of a stream that nobody else knows yet to the events that it was created with.
 func (l *Log) fill(lv *live, filled *staged) {
 	filled.block.buf, filled.block.ends = filled.buf, filled.ends
-	lv.blocks, lv.hotBytes = []*block{filled.block}, cap(filled.block.buf)
+	lv.push(filled.block)
 	l.hotBytes.Add(int64(lv.hotBytes))
 	lv.sizes = sizeIndex{}
 	lv.sizes.add(lv.info.Tail, lv.info.Bytes)
@@ -88,16 +92,6 @@ func (lv *live) descendsFrom(epoch Epoch) bool {
 
 // isStale reports whether the store may hold more than info says. The caller is the lane or holds mu.
 func (lv *live) isStale() bool { return lv.doubts != lv.settled }
-
-// newestBlock returns the newest block of the hot tail, nil if there is none.
-func (lv *live) newestBlock() *block {
-	lv.mu.Lock() // another lane may cool the stream
-	defer lv.mu.Unlock()
-	if n := len(lv.blocks); n > 0 {
-		return lv.blocks[n-1]
-	}
-	return nil
-}
 
 func (lv *live) hasEnded() bool {
 	lv.mu.Lock()
@@ -183,10 +177,18 @@ func (lv *live) retire(why error) (freed int64) {
 	return lv.cool()
 }
 
+// push adds a block to the hot tail. The caller holds mu.
+func (lv *live) push(b *block) {
+	lv.blocks = append(lv.blocks, b)
+	lv.hotBytes += cap(b.buf)
+	lv.newest.Store(b)
+}
+
 // cool drops the hot tail. The caller holds mu.
 func (lv *live) cool() (freed int64) {
 	freed = int64(lv.hotBytes)
 	lv.blocks, lv.hotBytes = nil, 0
+	lv.newest.Store(nil)
 	return freed
 }
 

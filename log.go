@@ -387,6 +387,9 @@ func (l *Log) Ready(ctx context.Context) error {
 
 // noteHealth records whether the store could be written to, and logs changes.
 func (m *lane) noteHealth(errs []error) {
+	if errs == nil && !m.log.failing.Load() && !m.log.outages.active.Load() {
+		return
+	}
 	var unavailable error
 	for _, err := range errs {
 		if errors.Is(err, ErrUnavailable) {

@@ -110,3 +110,17 @@ func TestLongCommitAllocatesLittle(t *testing.T) {
 		t.Errorf("%d bytes were allocated for a commit of %d", allocated, calls*size)
 	}
 }
+
+// TestLoneAppendAllocatesBlocksAlone: neither the events that are passed nor what the commit needs beside them take
+// memory of the heap. A block has room for several hundred events.
+func TestLoneAppendAllocatesBlocksAlone(t *testing.T) {
+	s := create(t, openLog(t, memory(t), nil), "s", reprise.Retention{})
+	data, ctx := make([]byte, eventBytes), t.Context()
+	if n := testing.AllocsPerRun(10_000, func() {
+		if _, err := s.Append(ctx, reprise.Event{Data: data}); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("an append makes %v allocations", n)
+	}
+}

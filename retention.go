@@ -122,28 +122,27 @@ func (x *sizeIndex) measured(first uint64, batches []Batch) (correction int64) {
 
 // makeRoom enforces the bounds of the stream, its tenant and the process for c: the stream drops its oldest events, and
 // if that is not enough, c is refused.
-func (m *lane) makeRoom(lv *live, c *call) error {
-	st := &lv.staged
-	own, others := m.over(lv, c)
+func (m *lane) makeRoom(st *staged, c *call) error {
+	own, others := m.over(st, c)
 	if own <= 0 && others.bytes <= 0 {
 		return nil
 	}
 	if others.bytes > st.kept && c.end == nil { // a stream can always end, so that it can be swept
 		return others.refusal()
 	}
-	last, ok := lv.sizes.oldest(max(own, others.bytes))
+	last, ok := st.live.sizes.oldest(max(own, others.bytes))
 	if !ok {
 		c.need = max(own, others.bytes)
 		return errUnmeasured
 	}
-	st.trim(lv, last+1)
+	st.trim(last + 1)
 	return nil
 }
 
 // over returns by how much c would exceed the bounds of the stream, and the bounds that it shares with others: those of
 // its account, its tenant and the process.
-func (m *lane) over(lv *live, c *call) (own int64, others excess) {
-	kept := lv.staged.kept + int64(c.size)
+func (m *lane) over(st *staged, c *call) (own int64, others excess) {
+	lv, kept := st.live, st.kept+int64(c.size)
 	if lv.key.Tenant != SystemTenant {
 		others = m.log.usage.over(lv.charged, kept-lv.info.Bytes)
 	}
@@ -151,10 +150,10 @@ func (m *lane) over(lv *live, c *call) (own int64, others excess) {
 }
 
 // trim moves the start of the window to earliest, if that is later.
-func (st *staged) trim(lv *live, earliest uint64) {
+func (st *staged) trim(earliest uint64) {
 	if earliest > st.earliest {
 		st.earliest = earliest
-		st.kept -= lv.sizes.before(earliest)
+		st.kept -= st.live.sizes.before(earliest)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -207,8 +206,6 @@ func checkOutcome(outcome string) error {
 	return nil
 }
 
-var calls = sync.Pool{New: func() any { return new(call) }}
-
 // append sets appended if it returns no error. Returning an Appended from function to function costs a tenth of an
 // append to memory.
 func (s *Stream) append(
@@ -218,32 +215,16 @@ func (s *Stream) append(
 	if err != nil {
 		return err
 	}
-	c := calls.Get().(*call)
-	c.opts, c.end, c.size = *opts, end, size
-	c.events = append(c.events, events...) // a copy, so that the caller's slice can stay on the stack
+	c := call{opts: *opts, end: end, size: size}
 	err = s.use(ctx, func(lv *live) error {
 		c.live, c.asked = lv, false
-		return s.log.submit(ctx, c)
+		return s.log.submit(ctx, &c, events)
 	})
 	if err != nil {
-		return err // c may still be in a group that was not taken
+		return err
 	}
 	*appended = c.verdict.appended
-	c.release()
 	return nil
-}
-
-// maxIdleEvents bounds the capacity for events that an unused call keeps.
-const maxIdleEvents = 256
-
-// release returns a call to the pool. A small slice of events is kept for reuse,
-// and the next user sets the other fields.
-func (c *call) release() {
-	if cap(c.events) > maxIdleEvents {
-		c.events = nil
-	}
-	c.events = c.events[:0]
-	calls.Put(c)
 }
 
 // check validates an append and returns the maximum number of bytes that it takes.

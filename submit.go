@@ -10,13 +10,13 @@ import (
 const maxTries = 32
 
 // submit makes the lane of the stream decide c. Information that the lane lacks is read from the store by the caller,
-// outside the lane, so that no other stream waits for it.
-func (l *Log) submit(ctx context.Context, c *call) error {
+// outside the lane, so that no other stream waits for it. c and events are not kept after the return.
+func (l *Log) submit(ctx context.Context, c *call, events []Event) error {
 	lv := c.live
 	for range maxTries {
 		c.begin()
 		c.opts.Trace.ask()
-		err := lv.lane.do(ctx, c)
+		err := lv.lane.append(ctx, c, events)
 		switch err {
 		case errStale: //nolint:errorlint // ours, never wrapped
 			err = l.refresh(ctx, lv)
@@ -203,7 +203,7 @@ func (l *Log) tryTrim(ctx context.Context, lv *live, before uint64) (Epoch, erro
 		_ = lv.lane.exclusively(context.WithoutCancel(ctx), func() error {
 			switch {
 			case err != nil: // the trim may have been done
-				lv.lane.fail(lv, err)
+				lv.lane.fail(lv)
 			case lv.info.Epoch == spec.Epoch:
 				lv.trimmed(before)
 			}

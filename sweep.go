@@ -406,10 +406,10 @@ func (l *Log) endUnmoved(ctx context.Context, s *idleStream, bound time.Duration
 	}
 	if err == nil {
 		event, end := endEvent(outcomeIdle, Event{Format: FormatMembers, Data: idleData(bound)})
-		c := &call{events: []Event{event}, end: end, size: recordSize(&event), unmoved: s}
+		c := &call{end: end, size: recordSize(&event), unmoved: s}
 		err = stream.use(ctx, func(lv *live) error {
 			c.live, c.asked = lv, false
-			return l.submit(ctx, c)
+			return l.submit(ctx, c, []Event{event})
 		})
 	}
 	switch {

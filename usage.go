@@ -41,7 +41,9 @@ func (t *tally) add(a amount) {
 	if a.streams != 0 { // an append adds none
 		t.streams.Add(a.streams)
 	}
-	t.events.Add(a.events)
+	if a.events != 0 { // at the bound of a stream, an append drops as many as it adds
+		t.events.Add(a.events)
+	}
 	t.bytes.Add(a.bytes)
 }
 

@@ -70,12 +70,12 @@ var engineMutants = []mutant{
 	},
 	{
 		name: "batch is shown before it is stored", rule: "G6",
-		file: "commit.go", old: "	errs := m.log.store.Append(", new: "	for _, lv := range m.lives {\n		m.publish(lv)\n	}\n	errs := m.log.store.Append(",
+		file: "commit.go", old: "	errs := m.log.store.Append(", new: "	for i := range m.batches {\n		m.publish(&m.batches[i])\n	}\n	errs := m.log.store.Append(",
 		pkg: ".", run: "TestG6DeliveryFollowsCommit",
 	},
 	{
 		name: "cancelled waiter returns in its commit", rule: "G6, survivor",
-		file: "committer.go", old: "left := m.waiting == g", new: "left := true",
+		file: "committer.go", old: "left := m.waiting.Load() == g", new: "left := true",
 		pkg: ".", run: "TestCancelledInItsCommit|TestCancelledWaiterStaysInItsCommit",
 	},
 	{
@@ -100,7 +100,7 @@ var engineMutants = []mutant{
 	},
 	{
 		name: "stream keeps more events than it may", rule: "G7",
-		file: "commit.go", old: "c.found.Last-bound+1)", new: "c.found.Last-bound)",
+		file: "commit.go", old: "c.found.Last - bound + 1)", new: "c.found.Last - bound)",
 		pkg: ".", run: "TestCountBound|TestG7Bounded",
 	},
 	{
@@ -138,8 +138,19 @@ var engineMutants = []mutant{
 		pkg: ".", run: "TestProducers",
 	},
 	{
+		name: "batch begins where a refused append saw the end", rule: "G3 G6",
+		file: "commit.go", old: "case b != st.block || len(b.buf) != len(st.buf) || lv",
+		new: "case b != st.block || lv",
+		pkg: ".", run: "TestRefusedAppendLeavesNoBatchBehind",
+	},
+	{
+		name: "time of an event misses that the clock was set", rule: "Event.Time",
+		file: "batch.go", old: "since >= wallEvery", new: "since >= 1000*wallEvery",
+		pkg: ".", run: "TestEventTimeIsThatOfTheWallClock",
+	},
+	{
 		name: "duplicate in a commit stands when the commit fails", rule: "G9",
-		file: "commit.go", old: "	c.joined = st.index != 0\n", new: "	c.joined = false\n",
+		file: "commit.go", old: "	c.joined = lv.staged != 0\n", new: "	c.joined = false\n",
 		pkg: ".", run: "TestRepeatFallsWithItsOriginal",
 	},
 	{

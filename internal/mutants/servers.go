@@ -173,7 +173,7 @@ var outsideMutants = []mutant{
 	},
 	{
 		name: "outside: stream keeps more events than it may", rule: "G7",
-		file: "commit.go", old: "c.found.Last-bound+1)", new: "c.found.Last-bound)",
+		file: "commit.go", old: "c.found.Last - bound + 1)", new: "c.found.Last - bound)",
 		torture: "-stores memory -for 15s -seed 1",
 	},
 	{

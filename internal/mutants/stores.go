@@ -92,6 +92,11 @@ var storeMutants = []mutant{
 		pkg: "./store/memstore", run: conformance + "owners/order",
 	},
 	{
+		name: "append goes on in a stream that is gone", rule: "Append: refused with ErrNotFound if the stream does not exist",
+		file: "store/memstore/append.go", old: "return !st.gone && st.append(req)", new: "return st.append(req)",
+		pkg: "./store/memstore", run: "TestAppendToLastStreamThatIsGone",
+	},
+	{
 		name: "append leaves the stream to the old owner", rule: "Append: an Owner with a higher Fence must become that of the stream",
 		file: "store/memstore/append.go", old: "		info.Owner = req.Owner\n", new: "",
 		pkg: "./store/memstore", run: conformance + "owners/taken over",
@@ -180,7 +185,7 @@ var storeMutants = []mutant{
 	},
 	{
 		name: "closed store goes on", rule: "Store: after Close all methods return ErrClosed",
-		file: "store/memstore/store.go", old: "	s.closed = true\n	s.streams", new: "	s.streams",
+		file: "store/memstore/store.go", old: "	s.closed = true\n	for", new: "	for",
 		pkg: "./store/memstore", run: conformance + "close",
 	},
 }

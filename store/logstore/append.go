@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"time"
 
 	"reprise"
 )
@@ -20,14 +19,15 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs 
 	}
 	defer s.use.RUnlock()
 	err := s.commit(ctx, &change{stage: func(g *group) error {
-		now := time.Now()
+		streams := make([]*stream, len(reqs))
 		for i := range reqs {
-			if st := s.byKey[reqs[i].Key]; st != nil && st.group == g.number {
+			streams[i] = s.byKey[reqs[i].Key]
+			if st := streams[i]; st != nil && st.group == g.number {
 				return errLater
 			}
 		}
 		for i := range reqs {
-			if err := s.stageAppend(g, &reqs[i], now); err != nil {
+			if err := g.stageAppend(streams[i], &reqs[i]); err != nil {
 				if errs == nil {
 					errs = make([]error, len(reqs))
 				}
@@ -50,10 +50,9 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs 
 	return errs
 }
 
-// stageAppend adds a batch to the group, or returns why it is rejected.
-func (s *Store) stageAppend(g *group, req *reprise.AppendRequest, now time.Time) error {
-	st, err := s.find(req.Key, now)
-	if err != nil {
+// stageAppend adds a batch of st, which may be nil or a mark, to the group, or returns why it is rejected.
+func (g *group) stageAppend(st *stream, req *reprise.AppendRequest) error {
+	if st == nil || st.isMark() {
 		return reprise.ErrNotFound
 	}
 	if err := st.accepts(req); err != nil {
@@ -63,6 +62,7 @@ func (s *Store) stageAppend(g *group, req *reprise.AppendRequest, now time.Time)
 		return fmt.Errorf("%w: two batches of one stream in a commit", reprise.ErrConflict)
 	}
 	g.append(st.id, st.info.Owner, req)
+	g.records[len(g.records)-1].stream = st
 	return nil
 }
 

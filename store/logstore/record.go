@@ -43,6 +43,9 @@ type record struct {
 	bytes []byte
 	at    int64 // offset in its segment of the CRC of the batch
 
+	// stream is that of id, if known: looking it up again when the record is applied is not necessary then.
+	stream *stream
+
 	until time.Time // of remove: when the mark ends; zero for no mark
 }
 

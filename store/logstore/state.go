@@ -29,9 +29,10 @@ type stream struct {
 	info    reprise.StreamInfo
 	batches []batch // without gaps, oldest first
 	until   time.Time
-	place   int    // in the queue, or -1
-	group   uint64 // number of the newest group that changes the stream
-	saved   uint64 // number of the newest snapshot that has the stream or does not need it
+	size    *reprise.Size // of the tenant; nil for a mark
+	place   int           // in the queue, or -1
+	group   uint64        // number of the newest group that changes the stream
+	saved   uint64        // number of the newest snapshot that has the stream or does not need it
 }
 
 // batch is the place of a batch: its checksum, followed by its bytes.
@@ -86,7 +87,10 @@ func (s *state) apply(r *record, seg *segment) error {
 	if r.kind == kindCreate {
 		return s.create(r)
 	}
-	st := s.byID[r.id]
+	st := r.stream
+	if st == nil {
+		st = s.byID[r.id]
+	}
 	if st == nil {
 		return damaged("a record of stream %d, which does not exist", r.id)
 	}
@@ -142,6 +146,7 @@ func (s *state) add(st *stream) {
 		size = &reprise.Size{}
 		s.tenants[st.info.Key.Tenant] = size
 	}
+	st.size = size
 	size.Streams++
 	size.Events += int64(st.info.Kept())
 	size.Bytes += st.info.Bytes
@@ -170,7 +175,8 @@ func (s *state) remove(st *stream, until time.Time) {
 // hide undoes what add does for streams only, and drops the batches.
 func (s *state) hide(st *stream) {
 	s.index.Remove(st.info.Key, st.id)
-	size := s.tenants[st.info.Key.Tenant]
+	size := st.size
+	st.size = nil
 	size.Events -= int64(st.info.Kept())
 	size.Bytes -= st.info.Bytes
 	size.Overhead -= st.info.Overhead()
@@ -199,7 +205,7 @@ func (s *state) count(number uint32, bytes int64) {
 
 // window sets the window of st and drops the batches before it.
 func (s *state) window(st *stream, earliest, tail uint64, kept int64) {
-	size := s.tenants[st.info.Key.Tenant]
+	size := st.size
 	before := int64(st.info.Kept())
 	size.Bytes += kept - st.info.Bytes
 	st.info.Earliest, st.info.Tail, st.info.Bytes = earliest, tail, kept

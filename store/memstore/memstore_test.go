@@ -216,3 +216,36 @@ func TestAppendDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations an append, want less than one", allocs)
 	}
 }
+
+// TestAppendToLastStreamThatIsGone: an append that has found its stream without the lock of the Store, before the
+// stream was removed, is refused and counts nothing.
+func TestAppendToLastStreamThatIsGone(t *testing.T) {
+	for want, remove := range map[error]func(*memstore.Store) error{
+		reprise.ErrNotFound: func(s *memstore.Store) error {
+			return s.Remove(t.Context(), key("s"), reprise.RemoveSpec{})
+		},
+		reprise.ErrClosed: (*memstore.Store).Close,
+	} {
+		s := memstore.New(nil)
+		mustCreate(t, s, "other")
+		mustCreate(t, s, "s")
+		req := reprise.AppendRequest{Key: key("s"), Epoch: epoch, First: 1, Count: 1, Bytes: []byte("e"), Kept: 1}
+		mustAppend(t, s, req)
+		again := memstore.Last(s)
+		if err := remove(s); err != nil {
+			t.Fatal(err)
+		}
+		again()
+		req.First, req.Kept = 2, 2
+		if errs := s.Append(t.Context(), []reprise.AppendRequest{req}); len(errs) != 1 || !errors.Is(errs[0], want) {
+			t.Errorf("the append is answered with %v, want %v", errs, want)
+		}
+		if errors.Is(want, reprise.ErrClosed) {
+			continue
+		}
+		sizes, err := s.Sizes(t.Context())
+		if kept := sizes[reprise.DefaultTenant]; err != nil || kept.Events != 0 || kept.Bytes != 0 {
+			t.Errorf("the tenant keeps %+v, %v; want nothing", kept, err)
+		}
+	}
+}

@@ -39,7 +39,8 @@ type Store struct {
 	maxStreams int
 
 	// mu is held for reading while a stream is used and for writing while
-	// streams come and go. It is taken before stream.mu and ending.mu.
+	// streams come and go. It is taken before stream.mu and ending.mu. Only
+	// appendToLast uses a stream without it.
 	mu      sync.RWMutex
 	closed  bool
 	streams map[reprise.StreamKey]*stream
@@ -59,11 +60,14 @@ type Store struct {
 	}
 }
 
-// stream is one stream. Its key, epoch and configuration never change; mu guards the rest.
+// stream is one stream. Its key, epoch and configuration never change; mu guards info, history and what follows them,
+// Store.mu the rest.
 type stream struct {
 	mu      sync.Mutex
 	info    reprise.StreamInfo
 	history history
+	// gone is true once the stream is not in the Store any more.
+	gone bool
 	// shared is true once info.Producers has been handed out, so that it must
 	// not be changed in place any more.
 	shared bool
@@ -141,6 +145,8 @@ func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 		if !st.info.Config.Equal(info.Config) {
 			return reprise.StreamInfo{}, reprise.ErrConflict
 		}
+		st.mu.Lock()
+		defer st.mu.Unlock()
 		return st.state(), nil
 	}
 	s.marks.forget(info.Key)
@@ -166,6 +172,8 @@ func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 			return reprise.StreamInfo{}, err
 		}
 	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
 	return st.state(), nil
 }
 
@@ -193,6 +201,7 @@ func (s *Store) drop(st *stream) {
 	delete(s.numbers, st.number)
 	s.last.Store(nil)
 	s.index.Remove(key, st.number)
+	st.leave()
 	st.tenant.count(-int64(st.info.Kept()), -st.info.Bytes)
 	st.tenant.overhead -= st.info.Overhead()
 	if st.tenant.streams--; st.tenant.streams == 0 {
@@ -203,7 +212,14 @@ func (s *Store) drop(st *stream) {
 	}
 }
 
-// state is what is known of st. The caller holds mu, or Store.mu for writing.
+// leave makes st unusable, after the last append.
+func (st *stream) leave() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.gone = true
+}
+
+// state is what is known of st. The caller holds mu.
 func (st *stream) state() reprise.StreamInfo {
 	st.shared = true
 	return st.info
@@ -283,6 +299,9 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
+	for _, st := range s.streams {
+		st.leave()
+	}
 	s.streams, s.numbers, s.tenants, s.index = nil, nil, nil, listing.Index{}
 	s.last.Store(nil)
 	s.marks, s.ending.queue = marks{}, nil
