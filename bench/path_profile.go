@@ -42,9 +42,9 @@ var pathRules = []pathRule{
 	}},
 	{"kernel: write to the sockets", []string{"syscall.write"}},
 	{"wake-ups: Go's scheduler and epoll", []string{
-		"runtime.mcall", "runtime.schedule", "runtime.findRunnable", "runtime.netpoll", "runtime.goready", "runtime.ready",
-		"runtime.park_m", "runtime.gosched", "runtime.mstart", "runtime.selectgo", "runtime.chansend", "runtime.closechan",
-		"runtime.sysmon", "runtime.wakep", "runtime.timer", "runtime.(*timer", "time.",
+		"runtime.mcall", "runtime.schedule", "runtime.findRunnable", "runtime.netpoll", "runtime.goready",
+		"runtime.ready", "runtime.park_m", "runtime.gosched", "runtime.mstart", "runtime.selectgo", "runtime.chansend",
+		"runtime.closechan", "runtime.sysmon", "runtime.wakep", "runtime.timer", "runtime.(*timer", "time.",
 	}},
 	{"garbage collection", []string{"runtime.gcBgMarkWorker", "runtime.bgsweep", "runtime.bgscavenge", "runtime.gc"}},
 }

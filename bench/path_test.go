@@ -12,7 +12,8 @@ func TestPartIsThatOfTheInnermostNamedFunction(t *testing.T) {
 			"net/http.(*conn).serve",
 		}},
 		{"reprise: append, commit, publish, read", []string{
-			"runtime.memmove", "reprise.(*lane).stage", "reprise/internal/api.(*Server).publish", "net/http.(*conn).serve",
+			"runtime.memmove", "reprise.(*lane).stage", "reprise/internal/api.(*Server).publish",
+			"net/http.(*conn).serve",
 		}},
 		{"internal/api, identity, quota, metrics: access and answer", []string{
 			"reprise/internal/api.(*Server).publish", "net/http.(*conn).serve",

@@ -19,8 +19,9 @@ import (
 // pathToken is what the requests to the server "path" show.
 const pathToken = "a-token-for-benchmarks-0123456789"
 
-// servePath is the server of the API over a store ("sqlite", "log" or "memory") in a directory: these are its arguments.
-// It is put together as "reprise serve" does it. Unlike the product, it can profile itself.
+// servePath is the server of the API over a store in a directory. Its arguments are the store ("sqlite", "log" or
+// "memory") and the directory. It is put together as "reprise serve" does it. Unlike the product, it can profile
+// itself.
 func servePath(ctx context.Context, args []string) (*server, error) {
 	if len(args) != 2 {
 		return nil, fmt.Errorf("%w: %q", errOrder, args)

@@ -29,7 +29,7 @@ var rowMutants = []mutant{
 	{
 		name: "a body that never comes holds its connection", rule: "row 8",
 		file: "internal/httpserver/body.go",
-		old:  "		if err := b.allow(b.pause); err != nil {", new: "		if err := b.cause; err != nil {",
+		old:  "	if err := b.allow(b.pause); err != nil {", new: "	if err := b.cause; err != nil {",
 		pkg: "./internal/httpserver", run: "TestAbsentBody",
 	},
 	{
