@@ -129,8 +129,8 @@ func TestCallsGiveUp(t *testing.T) {
 			t.Errorf("took %v", took)
 		}
 		begun = time.Now()
-		c := silent.client(t, client.Options{Timeout: time.Second, GiveUpFirst: 4 * time.Second})
-		_, err = c.Show(t.Context(), "x")
+		impatient := client.Options{Timeout: time.Second, GiveUpFirst: 4 * time.Second}
+		_, err = silent.client(t, impatient).Show(t.Context(), "x")
 		if took := time.Since(begun); err == nil || took > 6*time.Second {
 			t.Errorf("a server that was never met: %v after %v", err, took)
 		}
@@ -141,7 +141,7 @@ func TestCallsGiveUp(t *testing.T) {
 			}
 			return refusal, false
 		}}
-		met := once.client(t, client.Options{Timeout: time.Second, GiveUpFirst: 4 * time.Second})
+		met := once.client(t, impatient)
 		_, _ = met.Show(t.Context(), "x")
 		begun = time.Now()
 		_, err = met.Show(t.Context(), "x")
