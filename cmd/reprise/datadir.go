@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -60,6 +61,9 @@ func takeDataDir(path string, wait bool) (*dataDir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
+	if err := checkNotOpen(path); err != nil {
+		return nil, err
+	}
 	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
@@ -86,6 +90,17 @@ func takeDataDir(path string, wait bool) (*dataDir, error) {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	return &dataDir{path: path, lock: lock}, nil
+}
+
+// checkNotOpen refuses a directory in which every user may make and replace files, such as the token. A group may be
+// trusted: volumes of Kubernetes belong to one. Windows has no such modes.
+func checkNotOpen(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o002 == 0 {
+		return err
+	}
+	return fmt.Errorf("every user may write to the data directory %s (%v): chmod 700 it, "+
+		"or name a directory in it, which is then made with that mode", path, info.Mode())
 }
 
 // announce writes the address of the directory's server into the lock, for verbs that want to call it.

@@ -45,3 +45,26 @@ func TestLockOfServerThatHasEndedIsWaitedFor(t *testing.T) {
 		}
 	}
 }
+
+// TestDataDirectoryThatEveryUserMayWriteIsRefused: another user could put a token or keys there before the server does.
+func TestDataDirectoryThatEveryUserMayWriteIsRefused(t *testing.T) {
+	for mode, refused := range map[os.FileMode]bool{
+		0o700: false, 0o755: false, 0o770 | os.ModeSetgid: false, 0o777: true, 0o777 | os.ModeSticky: true, 0o702: true,
+	} {
+		dir := t.TempDir()
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		taken, err := lockDataDir(dir)
+		if (err != nil) != refused {
+			t.Errorf("mode %v: %v", mode, err)
+		}
+		files, listErr := os.ReadDir(dir)
+		if listErr != nil || refused && len(files) > 0 {
+			t.Errorf("mode %v: the refused directory holds %v, %v", mode, files, listErr)
+		}
+		if taken != nil {
+			_ = taken.close()
+		}
+	}
+}
