@@ -15,8 +15,8 @@ import (
 	"reprise/store/memstore"
 )
 
-// moody is a Store whose appends fail or panic now and then, some of them after they have kept their events. It remembers
-// the bytes that it was given, as stores may.
+// moody is a Store whose appends fail or panic now and then, some of them after they have kept their events. It
+// remembers the bytes that it was given, as stores may.
 type moody struct {
 	*memstore.Store
 	seed maphash.Seed
@@ -130,8 +130,8 @@ func runsOf(t *testing.T, s *reprise.Stream) (runs []reprise.Events) {
 	}
 }
 
-// TestAppendsUnderStress: whatever store, callers and memory do, each event of a producer that retries is there once and
-// in its order, and what readers and the store were given never changes.
+// TestAppendsUnderStress: whatever store, callers and memory do, each event of a producer that retries is there once
+// and in its order, and what readers and the store were given never changes.
 func TestAppendsUnderStress(t *testing.T) {
 	const writers, each, streams, readers = 12, 40, 5, 2
 	store := &moody{Store: memory(t).(*memstore.Store), seed: maphash.MakeSeed()}
@@ -231,7 +231,8 @@ func checkProducers(t *testing.T, stream int, events []reprise.Event) int {
 		var rest string
 		if _, err := fmt.Sscan(string(e.Data), &w, &n, &rest); err != nil || e.Seq != uint64(i+1) || n != next[w] ||
 			strings.Trim(rest, string(rune('a'+w))) != "" {
-			t.Fatalf("stream %d, event %d at place %d is %.40q, want number %d: %v", stream, e.Seq, i+1, e.Data, next[w], err)
+			t.Fatalf("stream %d, event %d at place %d is %.40q, want number %d: %v",
+				stream, e.Seq, i+1, e.Data, next[w], err)
 		}
 		next[w]++
 	}
