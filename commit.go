@@ -138,8 +138,8 @@ func (m *lane) unstage() {
 	for i := range m.batches {
 		m.batches[i].live.staged = 0
 	}
-	if len(m.reqs) > 1 { // a single one is overwritten by the next commit
-		clear(m.batches)
+	if n := len(m.reqs); n > 1 { // a single one is overwritten by the next commit
+		clear(m.batches[:min(n+1, cap(m.batches))]) // a refused append may have begun one more
 		clear(m.reqs)
 	}
 	m.batches, m.reqs = m.batches[:0], m.reqs[:0]

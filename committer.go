@@ -174,11 +174,8 @@ func (m *committer) append(ctx context.Context, c *call, events []Event) error {
 	}
 	turn := m.state.CompareAndSwap(idle, working)
 	if turn && m.together <= 1 {
-		if m.waited = 0; cap(m.events) > maxIdleEvents {
-			m.events = nil
-		}
-		m.events = append(m.events[:0], events...)
-		c.events = m.events
+		m.waited = 0
+		c.events = m.copyOf(events, c.size)
 		m.decide([]*call{c}, nil)
 		return c.verdict.err
 	}
@@ -197,6 +194,16 @@ func (m *committer) append(ctx context.Context, c *call, events []Event) error {
 	return err
 }
 
+// copyOf copies the events of a lone append. The caller has the turn. The memory of the committer keeps the data of the
+// last events alive, so it is for few and small ones alone.
+func (m *committer) copyOf(events []Event, size int) []Event {
+	if len(events) > maxIdleEvents || size > maxIdleBytes {
+		return slices.Clone(events)
+	}
+	m.events = append(m.events[:0], events...)
+	return m.events
+}
+
 var calls = sync.Pool{New: func() any { return new(call) }}
 
 // waiter returns a copy of c for a group, with a copy of events.
@@ -208,8 +215,12 @@ func (c *call) waiter(events []Event) *call {
 	return w
 }
 
-// maxIdleEvents bounds the capacity for events that an unused call keeps.
-const maxIdleEvents = 256
+const (
+	// maxIdleEvents bounds the capacity for events that an unused call keeps.
+	maxIdleEvents = 256
+	// maxIdleBytes bounds the size of the events that are kept alive after a lone append.
+	maxIdleBytes = 64 << 10
+)
 
 // release returns a waiter to the pool. A small slice of events is kept for reuse, and the next user sets the other
 // fields.

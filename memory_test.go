@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"time"
 
 	"reprise"
 )
@@ -122,5 +123,28 @@ func TestLoneAppendAllocatesBlocksAlone(t *testing.T) {
 		}
 	}); n != 0 {
 		t.Errorf("an append makes %v allocations", n)
+	}
+}
+
+// TestLargeEventsAreNotKeptAlive: what an append was given can be collected, whatever the lane keeps for the next one.
+func TestLargeEventsAreNotKeptAlive(t *testing.T) {
+	s := create(t, openLog(t, memory(t), nil), "s", reprise.Retention{})
+	collected := make(chan struct{})
+	func() {
+		data := make([]byte, 100<<10)
+		runtime.AddCleanup(&data[0], func(done chan struct{}) { close(done) }, collected)
+		_, err := s.Append(t.Context(), reprise.Event{Data: data})
+		check(t, err)
+	}()
+	deadline := time.After(10 * time.Second)
+	for {
+		runtime.GC()
+		select {
+		case <-collected:
+			return
+		case <-deadline:
+			t.Fatal("the data of an event is kept alive after its append")
+		case <-time.After(time.Millisecond):
+		}
 	}
 }

@@ -144,11 +144,11 @@ func (c *clock) due() []*Seat {
 }
 
 // missed returns how long s, whose appointment has come, has until its heartbeat, and whether the clock has chosen an
-// earlier time for it, so that it has to beat now.
+// earlier time for it, so that it has to beat now. It has not if s was given a new appointment meanwhile.
 func (c *clock) missed(s *Seat) (left time.Duration, early bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return s.due - time.Since(c.start), s.due == s.target
+	return s.due - time.Since(c.start), s.appointed == nil && s.due == s.target
 }
 
 // stop stops the timer.

@@ -106,3 +106,28 @@ func TestEventsMoveHeartbeats(t *testing.T) {
 		}
 	})
 }
+
+// TestAppointmentMadeWhileTheClockRings: a Seat that has a new appointment before it hears of the old one is not early.
+func TestAppointmentMadeWhileTheClockRings(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const silence = time.Second
+		rang := 0
+		var c *clock
+		c = newClock(func(s *Seat) {
+			if rang++; rang > 1 {
+				return
+			}
+			c.set(s, silence, silence) // there was an event, after which s waits again
+			if left, early := c.missed(s); left <= 0 || early {
+				t.Errorf("%v are left, early: %v; want a new silence", left, early)
+			}
+		})
+		defer c.stop()
+		c.set(&Seat{}, silence, silence)
+		time.Sleep(5 * silence / 2)
+		synctest.Wait()
+		if rang != 2 {
+			t.Errorf("rang %d times, want twice", rang)
+		}
+	})
+}

@@ -308,6 +308,25 @@ func TestParkedReaderThatIsSlow(t *testing.T) {
 	}
 }
 
+// TestEndLongAfterAWriteThatWaited: the deadline of the last write that could wait is not that of the end, which comes
+// long after it.
+func TestEndLongAfterAWriteThatWaited(t *testing.T) {
+	const timeout = 100 * time.Millisecond
+	w := start(t, nil, func(next http.Handler) http.Handler {
+		next.(*ssehttp.Handler).Options.WriteTimeout = timeout
+		return next
+	})
+	_, in := w.open(1, "")
+	w.add(strings.Repeat("x", 40_000)) // more than is sent to a parked reader, which is parked again after it
+	w.sees(in, "xxx")
+	<-time.After(2 * timeout)
+	_, err := w.stream.End(t.Context(), "completed", reprise.Event{})
+	w.ok(err)
+	if _, err := io.ReadAll(in); err != nil {
+		t.Errorf("the chunks are not whole: %v", err)
+	}
+}
+
 // TestParkedReaderIsSmall: little is left of a reader that waits, beside its connection.
 func TestParkedReaderIsSmall(t *testing.T) {
 	const readers = 500

@@ -93,6 +93,9 @@ func (c *Conn) Follow(ctx context.Context, h Handler) (parked bool) {
 		clocks.stop()
 		if !parked {
 			c.spill()
+			if c.Parking != nil {
+				c.allow() // Parking writes the end, maybe long after the last Write of Follow
+			}
 		}
 	}()
 	for c.step(h) {
