@@ -155,8 +155,8 @@ func checkValue(path string, text json.RawMessage, t reflect.Type) error {
 	return nil
 }
 
-// hasLoneSurrogate reports whether text, which is JSON, escapes a UTF-16 surrogate without its other half. encoding/json
-// replaces it with U+FFFD.
+// hasLoneSurrogate reports whether text, which is JSON, escapes a UTF-16 surrogate without its other half.
+// encoding/json replaces it with U+FFFD.
 func hasLoneSurrogate(text []byte) bool {
 	high := false // the previous character is an escaped high surrogate
 	for i := 0; i < len(text); i++ {
