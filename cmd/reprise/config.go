@@ -121,8 +121,10 @@ func configPath(command *kong.Context) string { return flagText(command, "config
 // environment take precedence.
 type configFile struct {
 	read   bool
+	path   string
 	values map[string]string
-	err    error // of reading the file
+	lines  map[string]int // of the values
+	err    error          // of reading the file
 }
 
 // Validate implements kong.Resolver.
@@ -144,6 +146,11 @@ func (f *configFile) Resolve(command *kong.Context, _ *kong.Path, flag *kong.Fla
 	if !ok || variableOf(flag) != "" {
 		return nil, nil // no value
 	}
+	target := reflect.New(flag.Target.Type()).Elem()
+	trial := &kong.DecodeContext{Value: flag.Value, Scan: kong.ScanFromTokens(kong.Token{Value: value})}
+	if err := flag.Mapper.Decode(trial, target); err != nil {
+		return nil, fmt.Errorf("%s: line %d: %w", f.path, f.lines[flag.Name], err)
+	}
 	return value, nil
 }
 
@@ -157,13 +164,14 @@ func (f *configFile) load(path string, flags []*kong.Flag) error {
 	if err := yaml.Unmarshal(text, &members); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	f.values = map[string]string{}
+	f.path, f.values, f.lines = path, map[string]string{}, map[string]int{}
 	for name, node := range members {
 		known := slices.ContainsFunc(flags, func(flag *kong.Flag) bool { return flag.Name == name })
 		if !known || name == "help" || name == "config" || name == "json" {
 			return fmt.Errorf("%s: line %d: serve has no setting %q; \"reprise config\" lists them",
 				path, node.Line, name)
 		}
+		f.lines[name] = node.Line
 		if f.values[name], err = scalarText(&node); err != nil {
 			return fmt.Errorf("%s: line %d: %s: %w", path, node.Line, name, err)
 		}

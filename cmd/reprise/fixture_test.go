@@ -256,10 +256,13 @@ func waitFor(ts *testscript.TestScript, ok func() bool) {
 }
 
 // eventually looks again and again whether something has happened.
-func eventually(ok func() bool) bool {
+func eventually(ok func() bool) bool { return happensWithin(patience, ok) }
+
+// happensWithin is eventually with a patience of d.
+func happensWithin(d time.Duration, ok func() bool) bool {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-tick.C {
+	for deadline := time.Now().Add(d); time.Now().Before(deadline); <-tick.C {
 		if ok() {
 			return true
 		}

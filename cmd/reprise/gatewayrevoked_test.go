@@ -95,21 +95,25 @@ func TestRevokedKeyEndsWhatIsOpenAtTheGateway(t *testing.T) {
 
 	one.verbs(t)("key", "revoke", strings.Split(revoked, "_")[1])
 	ended, other := open[revoked], open[kept]
+	// A fault is reported before the time limit of the test binary: the waits are short, and the first fault is fatal.
+	const limit = 20 * time.Second
 	for name, res := range ended.responses {
-		late := time.AfterFunc(patience, func() {
-			t.Errorf("the %s goes on", name)
-			res.Body.Close()
-		})
+		late := time.AfterFunc(limit, func() { res.Body.Close() })
 		_, _ = io.Copy(io.Discard, res.Body) // whether it is cut off or ends in order
-		late.Stop()
-	}
-	if !eventually(func() bool { return up.cancelled.Load() == 3 }) {
-		t.Errorf("%d calls of the upstream were cancelled, want 3", up.cancelled.Load())
-	}
-	for name, want := range map[*openAtGateway]string{ended: "cancelled", other: "working"} {
-		if !eventually(func() bool { return two.statusOf(name.task) == want }) {
-			t.Errorf("a task is %s, want %s", two.statusOf(name.task), want)
+		if !late.Stop() {
+			t.Fatalf("the %s goes on", name)
 		}
+	}
+	for _, want := range []struct {
+		of     *openAtGateway
+		status string
+	}{{ended, "cancelled"}, {other, "working"}} {
+		if !happensWithin(limit, func() bool { return two.statusOf(want.of.task) == want.status }) {
+			t.Fatalf("a task is %s, want %s", two.statusOf(want.of.task), want.status)
+		}
+	}
+	if !happensWithin(limit, func() bool { return up.cancelled.Load() == 3 }) {
+		t.Fatalf("%d calls of the upstream were cancelled, want 3", up.cancelled.Load())
 	}
 	two.want(two.token(), "GET", "/v1/mcp/sessions/"+ended.session, http.StatusNotFound, "not_found")
 	two.want(two.token(), "GET", "/v1/mcp/sessions/"+other.session, http.StatusOK, other.session)

@@ -52,6 +52,13 @@ func (f *issuerFlags) issuers() ([]oidc.Issuer, error) {
 // open makes the verifier of the providers, nil if there are none. url is where the server listens. What else opts has
 // stays: its resource has the paths that are resources of their own.
 func (f *issuerFlags) open(url, listen, auth string, opts *oidc.Options) (*oidc.Verifier, error) {
+	resource := opts.Resource
+	resource.URL = strings.TrimSuffix(f.PublicURL, "/")
+	if f.PublicURL != "" {
+		if err := resource.Validate(); err != nil {
+			return nil, usage("--public-url: %w", err)
+		}
+	}
 	issuers, err := f.issuers()
 	if err != nil || len(issuers) == 0 {
 		return nil, err
@@ -59,8 +66,6 @@ func (f *issuerFlags) open(url, listen, auth string, opts *oidc.Options) (*oidc.
 	if auth == "none" {
 		return nil, usage("--auth none lets everybody in: there is no use for tokens of an identity provider")
 	}
-	resource := opts.Resource
-	resource.URL = strings.TrimSuffix(f.PublicURL, "/")
 	if f.PublicURL == "" {
 		if host, _, err := net.SplitHostPort(listen); err == nil && (host == "" || net.ParseIP(host).IsUnspecified()) {
 			return nil, usage("--listen %s is no address under which clients reach the server: name that with --public-url, "+

@@ -271,9 +271,10 @@ func TestIssuersThatAreRefused(t *testing.T) {
 		"a public URL with a path": {
 			issuerFlags{OIDCIssuer: []string{url}, PublicURL: "https://a.org/b"}, loopback, "token",
 		},
-		"everybody is let in":         {issuerFlags{OIDCIssuer: []string{url}}, loopback, "none"},
-		"a file that is not there":    {issuerFlags{OIDCConfig: filepath.Join(dir, "none.yaml")}, loopback, "token"},
-		"a file with a wrong setting": {issuerFlags{OIDCConfig: bad}, loopback, "token"},
+		"no URL, and no issuer either": {issuerFlags{PublicURL: "foo"}, loopback, "token"},
+		"everybody is let in":          {issuerFlags{OIDCIssuer: []string{url}}, loopback, "none"},
+		"a file that is not there":     {issuerFlags{OIDCConfig: filepath.Join(dir, "none.yaml")}, loopback, "token"},
+		"a file with a wrong setting":  {issuerFlags{OIDCConfig: bad}, loopback, "token"},
 	} {
 		v, err := tt.flags.open(url, tt.listen, tt.auth, &oidc.Options{Resource: &oidc.Resource{}})
 		if err == nil {

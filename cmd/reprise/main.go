@@ -103,7 +103,7 @@ func Main(args []string) int {
 		}
 		return report(os.Stderr, &exit{code: exitUsage, err: withoutEmpty(err)}, command)
 	}
-	if err := negative(command); err != nil {
+	if err := checkFlags(command); err != nil {
 		return report(os.Stderr, err, command)
 	}
 	verb, _, _ := strings.Cut(command.Command(), " ")
@@ -125,8 +125,9 @@ func withoutEmpty(err error) error {
 // negatives are the flags whose negative values mean something: none, or never.
 var negatives = []string{"max-queued", "max-interpreters", "sweep-every"}
 
-// negative refuses negative numbers, which would otherwise count as defaults or as no limit.
-func negative(command *kong.Context) error {
+// checkFlags refuses negative numbers, which would otherwise count as defaults or as no limit, and variables with a
+// value where only their names are taken.
+func checkFlags(command *kong.Context) error {
 	for _, flag := range command.Flags() {
 		var below bool
 		value := command.FlagValue(flag)
@@ -137,6 +138,11 @@ func negative(command *kong.Context) error {
 			below = value < 0
 		case time.Duration:
 			below = value < 0
+		case []string:
+			hasValue := func(name string) bool { return strings.Contains(name, "=") }
+			if at := slices.IndexFunc(value, hasValue); at >= 0 && flag.Name == "pass-env" {
+				return usage("--pass-env %s: it takes the name of a variable, without a value", value[at])
+			}
 		}
 		if below && !slices.Contains(negatives, flag.Name) {
 			return usage("--%s %v: it must not be negative", flag.Name, value)

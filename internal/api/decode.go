@@ -87,7 +87,7 @@ func (s *Server) decodeBody(x *exchange, v any) error {
 
 // decodeAs is decode for a body of the only accepted media type.
 func decodeAs(mediaType string, text []byte, v any) error {
-	if mediaType != jsonType {
+	if mediaType != jsonType && (mediaType != "" || len(text) > 0) { // decode refuses a request without a body
 		return invalidStatus(http.StatusUnsupportedMediaType, "the body has to be "+jsonType)
 	}
 	return decode(text, v)
@@ -149,7 +149,32 @@ func checkValue(path string, text json.RawMessage, t reflect.Type) error {
 	if err != nil {
 		return unprocessable(path, named(path)+err.Error())
 	}
+	if hasLoneSurrogate(text) {
+		return unprocessable(path, named(path)+"an escape such as \\ud800 is half of a character")
+	}
 	return nil
+}
+
+// hasLoneSurrogate reports whether text, which is JSON, escapes a UTF-16 surrogate without its other half.
+// encoding/json replaces it with U+FFFD.
+func hasLoneSurrogate(text []byte) bool {
+	high := false // the previous character is an escaped high surrogate
+	for i := 0; i < len(text); i++ {
+		var unit uint64
+		if text[i] == '\\' {
+			i++
+			if text[i] == 'u' {
+				unit, _ = strconv.ParseUint(string(text[i+1:i+5]), 16, 16)
+				i += 4
+			}
+		}
+		isLow := 0xdc00 <= unit && unit < 0xe000
+		if high != isLow {
+			return true
+		}
+		high = 0xd800 <= unit && unit < 0xdc00
+	}
+	return false // after a high surrogate comes at least the closing quote
 }
 
 // withArticle returns the name of a JSON type, as in errors of encoding/json, with its article: "an object", "a number

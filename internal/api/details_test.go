@@ -24,11 +24,28 @@ func TestRefusalNamesTheField(t *testing.T) {
 		{"GET", "/v1/executions/run?x=1", "", "x", "takes no parameters"},
 		{"POST", "/v1/executions", `{"argvv":["true"]}`, "argvv", "no such member"},
 		{"POST", "/v1/executions", `{"argv":["true"],"argv":["false"]}`, "argv", "given twice"},
+		{"POST", "/v1/executions", `{"argv":["echo","\\\ud800"]}`, "argv", "half of a character"},
+		{"POST", "/v1/executions", `{"command":"\ud800 \udc00"}`, "command", "half of a character"},
+		{"POST", "/v1/executions", `{"command":"\udc00"}`, "command", "half of a character"},
+		{"POST", "/v1/executions", `{"command":"\ud83d\ude00","argv":["\\ud800"],"x":1}`, "x", "no such member"},
 	} {
 		var p struct{ Field, Detail string }
 		w.ok(json.Unmarshal([]byte(w.do(c.method, c.path, c.body).body), &p))
 		if p.Field != c.field || !strings.Contains(p.Detail, c.detail) {
 			t.Errorf("%s %s %s: field %q, detail %q", c.method, c.path, c.body, p.Field, p.Detail)
+		}
+	}
+}
+
+// TestRequestWithoutABodyIsToldSo: a request without a body has no media type that could be wrong.
+func TestRequestWithoutABodyIsToldSo(t *testing.T) {
+	w := start(t, setup{})
+	w.stream("ticks", "1")
+	for _, path := range []string{"/v1/streams/ticks/end", "/v1/executions"} {
+		var p struct{ Detail string }
+		w.ok(json.Unmarshal([]byte(w.do("POST", path, "", "Content-Type: ").refused(400, "invalid").body), &p))
+		if p.Detail != "a body of JSON is needed" {
+			t.Errorf("%s: %q", path, p.Detail)
 		}
 	}
 }

@@ -113,9 +113,10 @@ const casesAtOnce = 6
 // run runs the cases that run alone, or the others.
 func (report *Report) run(ctx context.Context, opts *Options, server *server, alone bool) error {
 	var (
-		wg   sync.WaitGroup
-		mu   sync.Mutex
-		errs []error
+		wg       sync.WaitGroup
+		mu       sync.Mutex
+		failed   atomic.Bool // a service could not be started: no further one is tried
+		firstErr error       // why it could not
 	)
 	turns := make(chan struct{}, casesAtOnce)
 	for _, c := range cases {
@@ -125,14 +126,16 @@ func (report *Report) run(ctx context.Context, opts *Options, server *server, al
 		turns <- struct{}{}
 		run := func() {
 			defer func() { <-turns }()
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || failed.Load() {
 				return
 			}
 			result, name, err := c.try(ctx, opts, server)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				errs = append(errs, err)
+				if !failed.Swap(true) {
+					firstErr = err
+				}
 				return
 			}
 			report.Client = name
@@ -148,7 +151,7 @@ func (report *Report) run(ctx context.Context, opts *Options, server *server, al
 		wg.Go(run)
 	}
 	wg.Wait()
-	return errors.Join(append(errs, context.Cause(ctx))...)
+	return errors.Join(firstErr, context.Cause(ctx))
 }
 
 // try runs the case with a service of its own.

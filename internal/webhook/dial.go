@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"syscall"
 	"time"
 )
@@ -74,6 +75,24 @@ func guard(allowed []netip.Prefix, onlyAllowed bool) func(network, address strin
 		}
 		return nil
 	}
+}
+
+// checkLiteral refuses a URL whose host is an address that no message could be sent to. The addresses of a name are
+// checked when they are used.
+func (h *Hooks) checkLiteral(text string) error {
+	u, err := url.Parse(text)
+	if err != nil {
+		return err
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	if err != nil {
+		return nil //nolint:nilerr // it is a name
+	}
+	permit := guard(h.opts.Allow, u.Scheme == "http")
+	if err := permit("tcp", netip.AddrPortFrom(addr, 0).String(), nil); err != nil {
+		return invalid("url", "%v", err)
+	}
+	return nil
 }
 
 // newClient returns a client for receivers. It follows no redirects, uses no proxy, and keeps no cookies.

@@ -130,7 +130,7 @@ func notInNames(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-/", r))
 }
 
-// checkURL checks the form of a receiver's URL. Its address is checked when it is used.
+// checkURL checks the form of a receiver's URL.
 func checkURL(text string) error {
 	u, err := url.Parse(text)
 	switch {

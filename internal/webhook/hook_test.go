@@ -13,23 +13,30 @@ import (
 	"reprise/internal/webhook"
 )
 
-// Addresses that are not public are refused when the connection is made, whatever name leads there.
+// Addresses that are not public are refused: those in the URL when the webhook is made, and those of a name when the
+// connection is made.
 func TestReceiverAddressIsChecked(t *testing.T) {
 	r := newReceiver(t, nil)
 	secure := httptest.NewTLSServer(r.Config.Handler)
 	t.Cleanup(secure.Close)
 	f := newFixture(t, webhook.Options{Allow: []netip.Prefix{}})
-	local := strings.Replace(secure.URL, "127.0.0.1", "localhost", 1)
 	for _, url := range []string{
-		r.URL, secure.URL, local, "http://[::1]:1/", "https://10.0.0.1/", "https://[::ffff:127.0.0.1]/",
+		r.URL, secure.URL, "http://[::1]:1/", "https://10.0.0.1/", "https://[::ffff:127.0.0.1]/",
 		"https://169.254.169.254/latest/meta-data", "https://0.0.0.0/", "https://[fd00::1]/",
 		"https://[64:ff9b::7f00:1]/",
 		"https://100.64.0.1/", "https://[fe80::1]/",
 	} {
-		hook := f.add(webhook.Request{URL: url})
+		_, err := f.hooks.Add(t.Context(), webhook.Request{Tenant: tenant, URL: url})
+		refused, ok := errors.AsType[*webhook.FieldError](err)
+		if !ok || refused.Field != "url" || refused.Reason != webhook.ErrAddress.Error() {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	for _, url := range []string{r.URL, secure.URL} {
+		hook := f.add(webhook.Request{URL: strings.Replace(url, "127.0.0.1", "localhost", 1)})
 		answer, err := f.hooks.Test(t.Context(), tenant, hook.ID)
 		if err != nil || answer.Status != 0 || answer.Error != webhook.ErrAddress.Error() {
-			t.Errorf("%s: %+v, %v", url, answer, err)
+			t.Errorf("%s: %+v, %v", hook.URL, answer, err)
 		}
 	}
 	if r.count() != 0 {

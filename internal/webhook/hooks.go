@@ -113,6 +113,9 @@ func (h *Hooks) Add(ctx context.Context, q Request) (Hook, error) {
 	if err := q.validate(); err != nil {
 		return Hook{}, err
 	}
+	if err := h.checkLiteral(q.URL); err != nil {
+		return Hook{}, err
+	}
 	if list := h.List(q.Tenant); len(list) >= h.opts.MaxPerTenant {
 		return Hook{}, fmt.Errorf("%w: the tenant has %d webhooks", reprise.ErrQuota, len(list))
 	}
