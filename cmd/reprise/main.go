@@ -123,7 +123,7 @@ func withoutEmpty(err error) error {
 }
 
 // negatives are the flags whose negative values mean something: none, or never.
-var negatives = []string{"max-queued", "max-interpreters", "sweep-every"}
+var negatives = []string{"max-queued", "max-interpreters", "quick", "sweep-every"}
 
 // checkFlags refuses negative numbers, which would otherwise count as defaults or as no limit, and variables with a
 // value where only their names are taken.
