@@ -103,7 +103,7 @@ sdk-typescript: ## the TypeScript client: build, and tests against a server; nee
 	scripts/sdk-typescript
 
 .PHONY: sdk-runtimes
-sdk-runtimes: ## the TypeScript client in Deno and Bun, after sdk-typescript: its tests, and the suite of reprise check-client
+sdk-runtimes: ## the TypeScript client in Deno and Bun, after sdk-typescript: its tests, and reprise check-client --quick
 	scripts/sdk-runtimes
 
 .PHONY: vulncheck

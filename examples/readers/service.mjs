@@ -2,7 +2,7 @@
 //
 //   READERS_MODULES=FOLDER reprise check-client -- node examples/readers/service.mjs eventsource
 //
-// Started by scripts/check-clients, which finds the packages that examples/readers.sh installs.
+// examples/readers.sh installs the packages, into ${XDG_CACHE_HOME:-~/.cache}/reprise/readers.
 import { createRequire } from "node:module";
 import path from "node:path";
 import readline from "node:readline";

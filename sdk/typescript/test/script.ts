@@ -1,5 +1,5 @@
 import { type IncomingMessage, type ServerResponse, createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import type { TestContext } from 'node:test'
 import { Reprise, type Options } from 'reprise'
 
@@ -10,21 +10,20 @@ export type Answer = (request: IncomingMessage, response: ServerResponse) => voi
 export interface Script {
   url: string
   requests: IncomingMessage[]
-  /** The connections that are open. */
+  /** The open connections that have carried a request. */
   open: () => number
   client: (options?: Options) => Reprise
 }
 
 export async function script(t: TestContext, ...answers: Answer[]): Promise<Script> {
   const requests: IncomingMessage[] = []
-  let open = 0
+  const used = new Set<Socket>() // Node's fetch opens another connection after an aborted one, and leaves it idle for seconds
   const server = createServer((request, response) => {
     requests.push(request)
+    const { socket } = request
+    if (!used.has(socket)) socket.on('close', () => used.delete(socket))
+    used.add(socket)
     answers[Math.min(requests.length, answers.length) - 1]!(request, response)
-  })
-  server.on('connection', (socket) => {
-    open++
-    socket.on('close', () => open--)
   })
   t.after(() => {
     server.close()
@@ -35,7 +34,7 @@ export async function script(t: TestContext, ...answers: Answer[]): Promise<Scri
   return {
     url,
     requests,
-    open: () => open,
+    open: () => used.size,
     client: (options) => new Reprise({ url, token: 'secret', minWait: 1, maxWait: 5, ...options }),
   }
 }
