@@ -97,7 +97,7 @@ func retried(t *testing.T, s *reprise.Stream, p reprise.ProducerID, data string)
 		}
 		cancel()
 		switch {
-		case panicked != nil && panicked != errMood: //nolint:errorlint // what moody panics with
+		case panicked != nil && panicked != errMood:
 			panic(panicked)
 		case panicked != nil, errors.Is(err, context.Canceled), errors.Is(err, reprise.ErrUnavailable):
 		case err != nil:

@@ -71,6 +71,7 @@ func TestReadme(t *testing.T) {
 	p.until(lineCount + " > 3")
 	p.click("button", stepOf(t, readme, 3, "Cut the connection"))
 	p.until(phase + `.includes("phase-cut")`)
+	p.until(counted("missed while away") + " > 0") // what came before the cut is shown by then
 	before := p.eval(lineCount)
 	p.until(counted("missed while away") + " > 5")
 	if after := p.eval(lineCount); after != before {
