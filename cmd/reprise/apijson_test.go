@@ -20,7 +20,9 @@ import (
 func TestJSONIsThatOfTheAPI(t *testing.T) {
 	files := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(files, "file.txt"), []byte("text\n"), 0o600))
-	o := &outliving{t: t, flags: []string{"--files", "work=" + files, "--max-interpreters", "2"}}
+	o := &outliving{t: t, flags: []string{
+		"--files", "work=" + files, "--max-interpreters", "2", "--webhook-allow", "127.0.0.0/8",
+	}}
 	o.open()
 	run := o.verbs(t)
 	id := strings.TrimSpace(run("run", "--detach", "--session", "s1", "--label", "a=b", "--artifact", "out.txt",
