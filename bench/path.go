@@ -15,9 +15,10 @@ import (
 // Path measures what one published event costs, part by part: from the request that publishes it to the socket of each
 // reader, in nanoseconds of CPU time of the server. It writes a table to w.
 //
-// An event is first published requests times without readers, and then rounds times to so many readers of the API.
-// CPU time is that which the kernel counts for the server's process. The profiler of Go says how it is divided, so a
-// part of a few percent needs thousands of events to be seen. What the readers cost is the difference of both runs.
+// An event is first published at least requests times without readers, and then at least rounds times to so many
+// readers of the API. CPU time is that which the kernel counts for the server's process. The profiler of Go says how it
+// is divided, so a part of a few percent needs thousands of events to be seen. What the readers cost is the difference
+// of both runs.
 func Path(ctx context.Context, w io.Writer, store string, requests, rounds, readers int) (err error) {
 	dir, remove, err := tempDir()
 	if err != nil {
@@ -85,29 +86,20 @@ func pathReader() []byte {
 		pathToken + "\r\nAccept: text/event-stream\r\n\r\n")
 }
 
-// pathRun does an operation so many times, after some that do not count, and says what one of them costs the server.
+// profiled is the CPU time for which an operation is repeated at least. The profiler takes a sample every 10 ms, so a
+// run of a few milliseconds may end without any.
+const profiled = 500 * time.Millisecond
+
+// pathRun does an operation at least so many times, after some that do not count, and says what one of them costs the
+// server.
 func pathRun(ctx context.Context, p *process, profile string, times int, do func() error) (parts, error) {
-	for range times/10 + 1 {
-		if err := do(); err != nil {
-			return nil, err
-		}
+	if err := repeat(ctx, times/10+1, do); err != nil {
+		return nil, err
 	}
 	if _, err := p.ask("profile " + profile); err != nil {
 		return nil, err
 	}
-	before, err := p.cpu()
-	if err != nil {
-		return nil, err
-	}
-	for range times {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if err := do(); err != nil {
-			return nil, err
-		}
-	}
-	after, err := p.cpu()
+	done, used, err := pathCost(ctx, p, times, do)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +110,39 @@ func pathRun(ctx context.Context, p *process, profile string, times int, do func
 	if err != nil {
 		return nil, errors.Join(err, os.Remove(profile))
 	}
-	return shares.over(1 / (float64(after-before) / float64(times))), os.Remove(profile)
+	return shares.over(float64(done) / float64(used)), os.Remove(profile)
+}
+
+// pathCost does an operation in rounds of so many until the server has used the time that a profile needs. It returns
+// how often the operation was done and the CPU time that the server used.
+func pathCost(ctx context.Context, p *process, times int, do func() error) (done int, used time.Duration, err error) {
+	before, err := p.cpu()
+	if err != nil {
+		return 0, 0, err
+	}
+	for used < profiled {
+		if err := repeat(ctx, times, do); err != nil {
+			return 0, 0, err
+		}
+		now, err := p.cpu()
+		if err != nil {
+			return 0, 0, err
+		}
+		done, used = done+times, now-before
+	}
+	return done, used, nil
+}
+
+func repeat(ctx context.Context, times int, do func() error) error {
+	for range times {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // parts are nanoseconds, or shares of a whole, by the name of a part.
