@@ -10,14 +10,15 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
 	"reprise"
+	"reprise/internal/api"
 	"reprise/internal/apikey"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/quota"
 	"reprise/internal/shared"
 	"reprise/store/memstore"
 )
@@ -328,13 +329,13 @@ func TestOtherTenantsSeeNothing(t *testing.T) {
 // or a ticket, and nothing can be opened any more.
 func TestRevocationEndsWhatIsOpen(t *testing.T) {
 	t.Run("revoked here", func(t *testing.T) {
-		w := start(t, setup{})
+		w := start(t, setup{api: api.Options{Quotas: quota.New(nil)}})
 		revocationEndsWhatIsOpen(t, w, w)
 	})
 	t.Run("revoked at another replica", func(t *testing.T) {
 		hub, keys := shared.New(memstore.New(nil)), reprise.NewKeyset()
-		one, two := start(t, setup{store: hub.Store(), keys: keys}), start(t, setup{store: hub.Store(), keys: keys})
-		revocationEndsWhatIsOpen(t, one, two)
+		two := setup{store: hub.Store(), keys: keys, api: api.Options{Quotas: quota.New(nil)}}
+		revocationEndsWhatIsOpen(t, start(t, setup{store: hub.Store(), keys: keys}), start(t, two))
 	})
 }
 
@@ -351,8 +352,8 @@ func revocationEndsWhatIsOpen(t *testing.T, at, w *fixture) {
 		ticket = w.do("POST", "/v1/tickets", `{"stream":"a-mine"}`).is(201).text("events")
 		cookie, _, _ = strings.Cut(w.do("POST", "/v1/login", "").is(204).header.Get("Set-Cookie"), ";")
 	})
-	type reading struct{ path, authorization, header string }
-	readings := []reading{
+	type request struct{ path, authorization, header string }
+	readings := []request{
 		{"/v1/streams/a-mine/events", key, asSSE},
 		{"/v1/events?of=streams/a-mine", key, asSSE},
 		{watch, key, asSSE},
@@ -362,7 +363,6 @@ func revocationEndsWhatIsOpen(t *testing.T, at, w *fixture) {
 		{ticket, "", asLines},
 	}
 	var open []*http.Response
-	before := w.readers()
 	for _, r := range readings {
 		headers := []string{r.header}
 		if strings.HasPrefix(r.header, "Cookie") {
@@ -376,6 +376,8 @@ func revocationEndsWhatIsOpen(t *testing.T, at, w *fixture) {
 			open = append(open, res)
 		})
 	}
+	var reading int64 // with the key; the server itself reads too
+	w.with(key, func() { reading = w.used(quota.Readers) })
 	waiting := []<-chan int{ // for an event, or for the rest of the body
 		w.answered(key, "GET", "/v1/streams/a-mine/events?after=tail&wait=60s", ""),
 		w.answered(key, "PUT", "/v1/files/content?path=work/x&offset=0&size=100&sha256="+sumOf("x"), "a part of it"),
@@ -386,7 +388,9 @@ func revocationEndsWhatIsOpen(t *testing.T, at, w *fixture) {
 	download := w.open("GET", "/v1/files/content?path=work/big", "", "Authorization: Bearer "+key)
 	w.eventually("all of them wait", func() bool {
 		part := w.do("GET", "/v1/files/upload?path=work/x&size=100&sha256="+sumOf("x"), "").is(200).number("offset")
-		return w.readers() == before+len(readings)+1 && part > 0
+		var now int64
+		w.with(key, func() { now = w.used(quota.Readers) })
+		return now == reading+1 && part > 0
 	})
 	if a := at.do("DELETE", "/v1/keys/"+id, ""); a.status != 204 {
 		t.Fatalf("revoke: %d %s", a.status, a.body)
@@ -417,13 +421,6 @@ func revocationEndsWhatIsOpen(t *testing.T, at, w *fixture) {
 	if err != nil || e.Status == execution.StatusEnded {
 		t.Errorf("the execution has ended with the key: %+v, %v", e.Status, err)
 	}
-}
-
-// readers is how many readers are open, also those of the server itself.
-func (w *fixture) readers() int {
-	n, err := strconv.Atoi(w.metric("reprise_readers"))
-	w.ok(err)
-	return n
 }
 
 // answered sends a request whose body, unless it is empty, does not end. The channel gets the status of its answer, 0
