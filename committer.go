@@ -33,9 +33,12 @@ type committer struct {
 	waited time.Duration
 
 	// waiting is the next group, nil without one. It is set under mu. calls is the memory for the calls of a group.
+	// overdue are the calls that found no room in the waiting group, the oldest first. They are the first of the group
+	// after it: otherwise a large call would always come too late for a group with room.
 	mu      sync.Mutex
 	waiting atomic.Pointer[group]
 	calls   []*call
+	overdue []*overdue
 }
 
 // The states of a committer.
@@ -244,19 +247,19 @@ func (m *committer) lead(ctx context.Context, c *call) error {
 		return m.join(ctx, c)
 	}
 	g := m.newGroup(c)
+	m.waiting.Store(g)
 	m.mu.Unlock()
 	m.work(g)
 	return c.verdict.err
 }
 
-// newGroup begins the next group with c. The caller holds mu.
+// newGroup returns a group that c begins.
 func (m *committer) newGroup(c *call) *group {
 	g := &group{turn: make(chan struct{}, 1), done: make(chan struct{})}
 	if m.timed {
 		g.since = time.Now()
 	}
 	g.add(c)
-	m.waiting.Store(g)
 	return g
 }
 
@@ -299,20 +302,28 @@ func (m *committer) join(ctx context.Context, c *call) error {
 			return m.begin(ctx, c)
 		}
 		added, full := g.add(c)
-		if !added && !full {
-			continue // g is not waiting any more
-		}
-		select {
-		case <-g.done:
-			if added {
-				return c.verdict.err
+		switch {
+		case added:
+			return m.stay(ctx, g, c)
+		case full:
+			if o := m.queue(g, c); o != nil {
+				return m.outwait(ctx, o)
 			}
-		case <-ctx.Done():
-			if added {
-				return m.leave(ctx, g, c)
-			}
-			return context.Cause(ctx)
 		}
+		// g is not waiting any more
+	}
+}
+
+// stay waits for the verdict of c, which is in g.
+func (m *committer) stay(ctx context.Context, g *group, c *call) error {
+	if c.before == nil {
+		return m.await(ctx, g, c)
+	}
+	select {
+	case <-g.done:
+		return c.verdict.err
+	case <-ctx.Done():
+		return m.leave(ctx, g, c)
 	}
 }
 
@@ -328,7 +339,13 @@ func (m *committer) begin(ctx context.Context, c *call) error {
 		return m.join(ctx, c)
 	}
 	g := m.newGroup(c)
+	m.waiting.Store(g)
 	m.mu.Unlock()
+	return m.await(ctx, g, c)
+}
+
+// await waits for the turn of g, which c has begun, and decides it.
+func (m *committer) await(ctx context.Context, g *group, c *call) error {
 	select {
 	case <-g.turn:
 		m.work(g)
@@ -364,6 +381,7 @@ func (m *committer) work(g *group) {
 	m.mu.Lock()
 	m.waiting.Store(nil)
 	m.calls = g.take(m.calls[:0])
+	m.seat()
 	m.mu.Unlock()
 	if m.timed {
 		m.waited = time.Since(g.since)

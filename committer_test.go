@@ -2,6 +2,8 @@ package reprise_test
 
 import (
 	"context"
+	"sort"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -53,4 +55,53 @@ func TestAppendersShareCommits(t *testing.T) {
 			t.Errorf("%d events are there, %d were acknowledged", info.Tail, rounds*appenders)
 		}
 	})
+}
+
+// TestLargeAppendDoesNotWaitForLaterOnes: an append that leaves no room for others in a commit is in the second commit
+// after the one that is under way, however many small appends come meanwhile.
+func TestLargeAppendDoesNotWaitForLaterOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowAppend{Store: memstore.New(nil)}
+		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
+		s := create(t, log, "s", reprise.Retention{})
+		large := largestAppend(t, s)
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					if _, err := s.Append(t.Context(), text("e")); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		for range 20 {
+			time.Sleep(10 * time.Millisecond)
+			before := store.commits.Load()
+			_, err := s.Append(t.Context(), large...)
+			check(t, err)
+			if n := store.commits.Load() - before; n > 2 {
+				t.Errorf("%d commits came until the large append was kept", n)
+			}
+		}
+		stop()
+		wg.Wait()
+	})
+}
+
+// largestAppend returns the events of the largest append that s takes.
+func largestAppend(t *testing.T, s *reprise.Stream) []reprise.Event {
+	t.Helper()
+	events := make([]reprise.Event, 9)
+	for i := range 8 {
+		events[i] = text(strings.Repeat("x", 1<<20-1<<10))
+	}
+	size := sort.Search(1<<20, func(n int) bool {
+		events[8] = text(strings.Repeat("x", n))
+		_, err := s.Append(t.Context(), events...)
+		return err != nil
+	}) - 1
+	events[8] = text(strings.Repeat("x", size))
+	return events
 }

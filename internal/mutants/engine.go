@@ -158,4 +158,9 @@ var engineMutants = []mutant{
 		file: "committer.go", old: "		if !finished {", new: "		if false && !finished {",
 		pkg: ".", run: "TestPanicFailsItsGroup|TestLogWorksAfterPanicInStore",
 	},
+	{
+		name: "each call without room begins a group", rule: "no append waits for later ones",
+		file: "overdue.go", old: "	for n < len(m.overdue) {", new: "	for false {",
+		pkg: ".", run: "TestLargeAppendDoesNotWaitForLaterOnes",
+	},
 }
