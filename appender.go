@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -85,19 +87,25 @@ func (a *Appender) Append(events ...Event) (Appended, error) {
 	return a.repeat("", events)
 }
 
-// End appends the last event like Stream.End, and repeats it like Append.
-func (a *Appender) End(outcome string, event Event) (Appended, error) {
-	if err := checkOutcome(outcome); err != nil {
+// End appends events, the last of which ends the stream like Stream.End. The events are one append, which is repeated
+// like that of Append. The error is also ErrInvalid if there are no events.
+func (a *Appender) End(outcome string, events ...Event) (Appended, error) {
+	err := checkOutcome(outcome)
+	if err == nil && len(events) == 0 {
+		err = fmt.Errorf("%w: no events", ErrInvalid)
+	}
+	if err != nil {
 		return Appended{}, a.stream.op("end", err)
 	}
 	if err := a.acquire(); err != nil {
 		return Appended{}, err
 	}
 	defer a.release()
-	if event.Time.IsZero() {
-		event.Time = now() // the same for each try
+	if last := len(events) - 1; events[last].Time.IsZero() {
+		events = slices.Clone(events)
+		events[last].Time = now() // the same for each try
 	}
-	return a.repeat(outcome, []Event{event})
+	return a.repeat(outcome, events)
 }
 
 // Try is Append with a single attempt, for a caller that decides itself when to retry. After an error that wraps
@@ -184,14 +192,14 @@ func (a *Appender) repeat(outcome string, events []Event) (Appended, error) {
 	}
 }
 
-// try appends once, and ends the stream if there is an outcome. The caller has acquired a.
+// try appends once, and ends the stream with the last event if there is an outcome. The caller has acquired a.
 func (a *Appender) try(outcome string, events []Event) (appended Appended, err error) {
 	producer := a.producer // a copy, since the lane may hold it longer than this call
 	opts := AppendOptions{Producer: &producer, Owner: a.opts.Owner}
 	if outcome == "" {
 		appended, err = a.stream.AppendWith(a.life, opts, events...)
 	} else {
-		appended, err = a.stream.EndWith(a.life, opts, outcome, events[0])
+		appended, err = a.stream.endWith(a.life, opts, outcome, events)
 	}
 	switch {
 	case err == nil:

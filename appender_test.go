@@ -128,6 +128,43 @@ func TestAppenderKeepsEventsOnceWhenAcknowledgementIsLost(t *testing.T) {
 	}
 }
 
+// TestAppenderEndsWithEvents: the events and the end are one append, which is repeated as a whole.
+func TestAppenderEndsWithEvents(t *testing.T) {
+	for _, stored := range []bool{false, true} {
+		t.Run(fmt.Sprintf("stored=%t", stored), func(t *testing.T) {
+			inAppenderBubble(t, func(t *testing.T, store *appenderStore, s *reprise.Stream) {
+				a := s.Appender(t.Context(), nil)
+				store.fail(2, reprise.ErrUnavailable, stored)
+				events := numbered(1, 3)
+				appended, err := a.End("completed", events...)
+				if err != nil || appended.First != 1 || appended.Last != 3 || appended.Duplicate != stored {
+					t.Errorf("%+v, %v", appended, err)
+				}
+				if got := store.counts(); slices.ContainsFunc(got, func(n int) bool { return n != 3 }) {
+					t.Errorf("appends of %v events, want 3 each", got)
+				}
+				got := kept(t, s)
+				wantNumbered(t, got, 1, 3)
+				if got[1].Type == reprise.TypeEnd || got[2].Type != reprise.TypeEnd || info(t, s).End == nil {
+					t.Errorf("types %q and %q, end %+v", got[1].Type, got[2].Type, info(t, s).End)
+				}
+				if !events[2].Time.IsZero() || events[2].Type == reprise.TypeEnd {
+					t.Errorf("the events of the caller were changed: %+v", events[2])
+				}
+			})
+		})
+	}
+	inAppenderBubble(t, func(t *testing.T, _ *appenderStore, s *reprise.Stream) {
+		if _, err := s.Appender(t.Context(), nil).End("completed"); !errors.Is(err, reprise.ErrInvalid) {
+			t.Errorf("without events: %v", err)
+		}
+		ends := reprise.Event{Type: reprise.TypeEnd}
+		if _, err := s.Appender(t.Context(), nil).End("completed", ends, ends); !errors.Is(err, reprise.ErrInvalid) {
+			t.Errorf("two ends: %v", err)
+		}
+	})
+}
+
 // TestAppenderRepeatsUntilStoreAnswers: the pauses grow up to a second.
 func TestAppenderRepeatsUntilStoreAnswers(t *testing.T) {
 	inAppenderBubble(t, func(t *testing.T, store *appenderStore, s *reprise.Stream) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -57,33 +58,23 @@ func (l *Log) firstEvents(opts *CreateOptions) (*call, error) {
 	if _, ok := l.store.(CreateAppender); !ok {
 		return nil, errors.ErrUnsupported
 	}
-	c := &call{opts: AppendOptions{Owner: opts.Owner}, events: append([]Event(nil), opts.Events...)}
-	rest := c.events
-	if opts.Outcome != "" {
+	c := &call{opts: AppendOptions{Owner: opts.Owner}}
+	if opts.Outcome == "" {
+		c.events = slices.Clone(opts.Events)
+	} else {
 		if err := checkOutcome(opts.Outcome); err != nil {
 			return nil, err
 		}
-		if len(rest) == 0 {
+		if len(opts.Events) == 0 {
 			return nil, fmt.Errorf("%w: an outcome without an event", ErrInvalid)
 		}
-		last := len(rest) - 1
-		rest[last], c.end = endEvent(opts.Outcome, rest[last])
-		size, err := l.check(&c.opts, rest[last:], true)
-		if err != nil {
-			return nil, err
-		}
-		c.size, rest = size, rest[:last]
+		c.events, c.end = endEvents(opts.Outcome, opts.Events)
 	}
-	if len(rest) > 0 {
-		size, err := l.check(&c.opts, rest, false)
-		if err != nil {
-			return nil, err
-		}
-		c.size += size
+	size, err := l.check(&c.opts, c.events, c.end != nil)
+	if err != nil {
+		return nil, err
 	}
-	if c.size > maxGroupBytes {
-		return nil, fmt.Errorf("%w: an append of %d bytes, at most %d are taken", ErrInvalid, c.size, maxGroupBytes)
-	}
+	c.size = size
 	return c, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -184,9 +185,25 @@ func (s *Stream) EndWith(ctx context.Context, opts AppendOptions, outcome string
 	if err := checkOutcome(outcome); err != nil {
 		return Appended{}, s.op("end", err)
 	}
-	event, end := endEvent(outcome, event)
-	err = s.append(ctx, &appended, &opts, []Event{event}, end)
+	return s.endWith(ctx, opts, outcome, []Event{event})
+}
+
+// endWith is EndWith of the last event, which is appended together with those before it.
+func (s *Stream) endWith(ctx context.Context, opts AppendOptions, outcome string, events []Event) (
+	appended Appended, err error,
+) {
+	events, end := endEvents(outcome, events)
+	err = s.append(ctx, &appended, &opts, events, end)
 	return appended, s.op("end", err)
+}
+
+// endEvents returns a copy of events, the last of which is the end of a stream.
+func endEvents(outcome string, events []Event) ([]Event, *End) {
+	events = slices.Clone(events)
+	last := len(events) - 1
+	event, end := endEvent(outcome, events[last])
+	events[last] = event
+	return events, end
 }
 
 // endEvent returns event as the end of a stream.
@@ -227,13 +244,14 @@ func (s *Stream) append(
 	return nil
 }
 
-// check validates an append and returns the maximum number of bytes that it takes.
-func (l *Log) check(opts *AppendOptions, events []Event, end bool) (size int, err error) {
+// check validates an append, of which the last event is the end if ends is set, and returns the maximum number of bytes
+// that it takes.
+func (l *Log) check(opts *AppendOptions, events []Event, ends bool) (size int, err error) {
 	if len(events) == 0 {
 		return 0, fmt.Errorf("%w: no events", ErrInvalid)
 	}
 	for i := range events {
-		if err := checkEvent(&events[i], l.opts.MaxEventBytes, end); err != nil {
+		if err := checkEvent(&events[i], l.opts.MaxEventBytes, ends && i == len(events)-1); err != nil {
 			return 0, err
 		}
 		size += recordSize(&events[i])

@@ -21,11 +21,11 @@ import (
 type StartRequest struct {
 	// ID is the id of the execution: 1 to 128 bytes of letters, digits, '.', '_' and '-'.
 	// An equal request with the same ID attaches to the existing execution; a different
-	// request is refused with reprise.ErrConflict. If ID is empty, the client makes an
-	// unguessable one.
+	// request is refused with reprise.ErrConflict. If ID, IdempotencyKey and Key are empty, the
+	// client makes an unguessable ID.
 	ID string `json:"id,omitempty"`
-	// IdempotencyKey is sent as the header of that name. If there is an ID, the key is part of
-	// the request; otherwise the server derives the id from the key.
+	// IdempotencyKey is sent as the header of that name, in place of an ID: the server derives the id from it. A
+	// request with both is refused with reprise.ErrInvalid.
 	IdempotencyKey string `json:"-"`
 	// Key, in place of an ID, makes the start resumable. While the execution of the key runs, and while it is kept
 	// after exit code 0, an equal request attaches to it. After any other end, the request starts the command again, as
@@ -75,7 +75,8 @@ type StartRequest struct {
 	Grace   Duration `json:"grace,omitzero"`
 	// Hold makes Client.Run hold the output back while the caller is behind, so that the caller does not lose output
 	// that the server no longer keeps. The server stops waiting for a caller that reads nothing for this long, at most
-	// 5 min. Hold is not part of the request that an ID stands for, and Client.Start ignores it.
+	// 5 min. Hold is not part of the request that an ID stands for. Client.Start, and Client.Run with a Key
+	// or an IdempotencyKey, ignore it.
 	Hold Duration `json:"-"`
 	// KillOnDisconnect cancels the run some time after its last follower has disconnected.
 	KillOnDisconnect bool `json:"kill_on_disconnect,omitempty"`
@@ -273,12 +274,12 @@ func (c *Client) Start(ctx context.Context, run StartRequest) (Execution, error)
 	return answer[Execution](ctx, c, r)
 }
 
-// startRequest is the same request however often it is sent, with the id that it has, "" with a key.
+// startRequest is the same request however often it is sent, with the id that it has, "" with a key of either kind.
 func startRequest(run StartRequest) (*request, string, error) {
-	if run.ID == "" && run.Key == "" {
+	if run.ID == "" && run.Key == "" && run.IdempotencyKey == "" {
 		run.ID = rand.Text()
 	}
-	r, err := jsonRequest("start execution "+cmp.Or(run.ID, run.Key), http.MethodPost, "/v1/executions", run)
+	r, err := jsonRequest("start execution "+cmp.Or(run.ID, run.Key, run.IdempotencyKey), http.MethodPost, "/v1/executions", run)
 	if err != nil {
 		return nil, "", err
 	}

@@ -105,9 +105,9 @@ func (c *Client) FollowStream(ctx context.Context, name string, opts *FollowOpti
 // breaks, the command runs once. A second range attaches to the same
 // execution. FollowOptions.After is ignored.
 //
-// With a Key, Run is Client.Start followed by Client.Follow, and each range starts anew.
+// With a Key or an IdempotencyKey, Run is Client.Start followed by Client.Follow, and each range starts anew.
 func (c *Client) Run(ctx context.Context, run StartRequest, opts *FollowOptions) iter.Seq2[Event, error] {
-	if run.Key != "" {
+	if run.Key != "" || run.IdempotencyKey != "" {
 		return c.runKeyed(ctx, run, opts)
 	}
 	start, id, err := startRequest(run)
@@ -124,7 +124,7 @@ func (c *Client) Run(ctx context.Context, run StartRequest, opts *FollowOptions)
 	return c.follow(ctx, "run execution "+id, id, executionPath(id, ""), start, opts)
 }
 
-// runKeyed is Run for a request with a key: its id is known when the server has answered.
+// runKeyed is Run for a request with a key of either kind: its id is known when the server has answered.
 func (c *Client) runKeyed(ctx context.Context, run StartRequest, opts *FollowOptions) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		x, err := c.Start(ctx, run)

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -12,7 +13,7 @@ import (
 // InterpreterRequest describes an interpreter to open. Code that runs in the interpreter sees the declarations of
 // earlier code. It is the body of POST /v1/interpreters. Members that StartRequest also has mean the same.
 type InterpreterRequest struct {
-	// ID is the id of the interpreter. If it is empty, the client makes an unguessable one.
+	// ID is the id of the interpreter. If it and IdempotencyKey are empty, the client makes an unguessable one.
 	ID             string `json:"id,omitempty"`
 	IdempotencyKey string `json:"-"`
 	Session        string `json:"session,omitempty"`
@@ -77,10 +78,10 @@ type Result struct {
 // OpenInterpreter starts an interpreter. It retries after a lost connection and starts only one, because every request
 // carries an id. Client.Run and Client.Start with StartRequest.Interpreter run code in it.
 func (c *Client) OpenInterpreter(ctx context.Context, q InterpreterRequest) (Interpreter, error) {
-	if q.ID == "" {
+	if q.ID == "" && q.IdempotencyKey == "" {
 		q.ID = rand.Text()
 	}
-	r, err := jsonRequest("open interpreter "+q.ID, http.MethodPost, "/v1/interpreters", q)
+	r, err := jsonRequest("open interpreter "+cmp.Or(q.ID, q.IdempotencyKey), http.MethodPost, "/v1/interpreters", q)
 	if err != nil {
 		return Interpreter{}, err
 	}

@@ -2,13 +2,16 @@ package ssehttp_test
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"reprise"
 	"reprise/internal/problem"
 	"reprise/sse"
+	"reprise/ssehttp"
 )
 
 // refusals are the positions that cannot be read from, of a stream that keeps 4 to 8.
@@ -160,6 +163,19 @@ func TestOtherRefusals(t *testing.T) {
 	wantIDs(t, take(t, sse.NewDecoder(first.Body, nil), 1), "1")
 	check(t, site.log.Close())
 	wantProblem(t, site.get(t, "s", ""), 503, problem.CodeShuttingDown)
+}
+
+// TestRepeatedLastEventIDIsRefused, also with equal values (RFC 9110, section 5.3).
+func TestRepeatedLastEventIDIsRefused(t *testing.T) {
+	r := httptest.NewRequest(http.MethodGet, "/s", nil)
+	r.Header["Last-Event-Id"] = []string{"1", "1"}
+	if req, err := ssehttp.ParseRequest(r); !errors.Is(err, reprise.ErrInvalid) {
+		t.Errorf("%+v, %v", req, err)
+	}
+	r.Header["Last-Event-Id"] = []string{"1"}
+	if req, err := ssehttp.ParseRequest(r); err != nil || req.After != "1" {
+		t.Errorf("%+v, %v", req, err)
+	}
 }
 
 func info(tb testing.TB, s *reprise.Stream) reprise.StreamInfo {

@@ -31,12 +31,15 @@ const maxTypes = 64
 
 // ParseRequest reads the header Last-Event-ID and the query parameters after,
 // gap, types and cursors; it ignores other parameters. The header has precedence over "after", because
-// a browser repeats the query when it reconnects. The error wraps reprise.ErrInvalid.
+// a browser repeats the query when it reconnects. A repeated header is refused. The error wraps reprise.ErrInvalid.
 func ParseRequest(r *http.Request) (Request, error) {
 	query := r.URL.Query()
 	req := Request{After: query.Get("after")}
-	if id := r.Header.Get(LastEventID); id != "" {
-		req.After = id
+	switch ids := r.Header.Values(LastEventID); {
+	case len(ids) > 1:
+		return Request{}, invalid(LastEventID, "the header is given more than once")
+	case len(ids) == 1 && ids[0] != "":
+		req.After = ids[0]
 	}
 	switch gap := query.Get("gap"); gap {
 	case "", "error":
@@ -62,7 +65,7 @@ func ParseRequest(r *http.Request) (Request, error) {
 	return req, nil
 }
 
-// invalid returns the problem of a query parameter, which wraps reprise.ErrInvalid.
+// invalid returns the problem of a parameter or header, which wraps reprise.ErrInvalid.
 func invalid(parameter, format string, args ...any) error {
 	return problem.Invalid(http.StatusBadRequest, parameter, fmt.Sprintf(format, args...))
 }

@@ -265,13 +265,17 @@ func refuseProblem(w http.ResponseWriter, err error) {
 	http.Error(w, p.Title, p.Status)
 }
 
-// logged logs a line for each request.
+// logged logs a line for each request, and refuses repeated headers.
 func (s *gatewayServer) logged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w, r, done := httpserver.GuardBody(w, r, bodyTimeout)
 		defer done()
 		rec := httpserver.NewRecord(w, r)
 		defer rec.Log(s.logger, r)
+		if name := httpserver.RepeatedHeader(r); name != "" {
+			_ = problem.Write(rec, problem.Invalid(http.StatusBadRequest, name, httpserver.RepeatedDetail))
+			return
+		}
 		next.ServeHTTP(rec, r)
 	})
 }

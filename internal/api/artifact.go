@@ -27,7 +27,7 @@ func (s *Server) readArtifact(x *exchange) error {
 	h.Set("Accept-Ranges", "bytes")
 	part, status := span{offset, a.Size - offset}, http.StatusOK
 	condition := x.r.Header.Get("If-Range")
-	ranged, verdict := parseRange(x.r.Header.Get("Range"), a.Size)
+	ranged, verdict := parseRange(x.rangeHeader(), a.Size)
 	if offset > 0 || condition != "" && condition != h.Get("ETag") {
 		verdict = rangeIgnored
 	}

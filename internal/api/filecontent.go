@@ -34,7 +34,7 @@ func (s *Server) readFile(x *exchange) error {
 	part, status := span{0, size}, http.StatusOK
 	// If the condition does not hold, the answer is the whole file (RFC 9110, section 13.1.5). A date never holds.
 	condition := x.r.Header.Get("If-Range")
-	if header := x.r.Header.Get("Range"); header != "" && (condition == "" || condition == content.File.ETag) {
+	if header := x.rangeHeader(); header != "" && (condition == "" || condition == content.File.ETag) {
 		ranged, verdict := parseRange(header, size)
 		switch verdict {
 		case rangeUnsatisfiable:

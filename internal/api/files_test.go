@@ -71,6 +71,9 @@ func TestFileUploadAndDownload(t *testing.T) {
 		}
 	}
 	w.do("GET", content("work/sub/a.bin"), "", "Range: bytes=13-").refused(416, "invalid")
+	for _, asked := range []string{"bytes=6-", "bytes=13-"} {
+		w.wholeHead(content("work/sub/a.bin"), "13", "Range: "+asked)
+	}
 	w.do("GET", content("work/none"), "").refused(404, "not_found")
 	w.do("GET", content("work/sub"), "").refused(422, "invalid")
 	w.do("PUT", content("work/sub/a.bin", "overwrite=false"), "x").refused(409, "conflict")

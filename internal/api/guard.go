@@ -29,7 +29,7 @@ func (o *Options) checkNames() error {
 	return nil
 }
 
-// guard refuses cross-site requests of browsers and answers their preflight requests. It reports whether the request
+// guard refuses cross-site requests of browsers, and repeated headers, and answers their preflight requests. It reports whether the request
 // may continue.
 func (s *Server) guard(w http.ResponseWriter, r *http.Request) bool {
 	h := w.Header()
@@ -45,6 +45,10 @@ func (s *Server) guard(w http.ResponseWriter, r *http.Request) bool {
 			"%w: the server does not go by the name in the header Host; name it with --allow-host",
 			identity.ErrForbidden,
 		))
+		return false
+	}
+	if name := httpserver.RepeatedHeader(r); name != "" {
+		s.refuse(w, r, badRequest(name, httpserver.RepeatedDetail))
 		return false
 	}
 	origin := r.Header.Get("Origin")

@@ -47,7 +47,7 @@ func (s *Server) executionOutput(x *exchange) error {
 		return s.unsatisfiable(x, output)
 	}
 	status := http.StatusOK
-	if header := x.r.Header.Get("Range"); header != "" && !follow && offset == 0 && x.r.Header.Get("If-Range") == "" {
+	if header := x.rangeHeader(); header != "" && !follow && offset == 0 && x.r.Header.Get("If-Range") == "" {
 		ranged, verdict := parseRange(header, output.Size())
 		switch verdict {
 		case rangeUnsatisfiable:
@@ -135,6 +135,14 @@ const (
 	rangeGood
 	rangeUnsatisfiable
 )
+
+// rangeHeader returns the header Range, or "" for a HEAD: it is defined for GET only (RFC 9110, section 14.2).
+func (x *exchange) rangeHeader() string {
+	if x.r.Method != http.MethodGet {
+		return ""
+	}
+	return x.r.Header.Get("Range")
+}
 
 // parseRange reads the header Range (RFC 9110, section 14.2). It ignores a header that is malformed, has another unit
 // or requests several parts, as the standard allows.

@@ -244,7 +244,7 @@ func (r *run) buried(m *remote, t *tracker, err error) bool {
 	}
 	for {
 		at := t.reader.Next()
-		if _, err := r.takeFrames(m, t, supervisor.Unbounded); err != nil {
+		if err := r.takeFrames(m, t, supervisor.Unbounded); err != nil {
 			if r.host.ctx.Err() != nil {
 				r.leave()
 				return true

@@ -50,15 +50,7 @@ func (r *run) append(events []reprise.Event) error {
 }
 
 func (r *run) appendTogether(events []reprise.Event) error {
-	var more Bytes
-	for i := range events {
-		switch events[i].Type {
-		case Stdout:
-			more.Stdout += int64(len(events[i].Data))
-		case Stderr:
-			more.Stderr += int64(len(events[i].Data))
-		}
-	}
+	more := outputOf(events)
 	batch := appended{events: len(events), bytes: more.Stdout + more.Stderr}
 	if r.hold != nil {
 		r.holdBack(batch)
@@ -81,6 +73,19 @@ func (r *run) appendTogether(events []reprise.Event) error {
 		return r.take(events, kept.Last)
 	}
 	return err
+}
+
+// outputOf counts the output in events.
+func outputOf(events []reprise.Event) (b Bytes) {
+	for i := range events {
+		switch events[i].Type {
+		case Stdout:
+			b.Stdout += int64(len(events[i].Data))
+		case Stderr:
+			b.Stderr += int64(len(events[i].Data))
+		}
+	}
+	return b
 }
 
 // producerID names the runs as idempotent producers of their streams.
@@ -155,7 +160,10 @@ func (r *run) tryRecount() error {
 }
 
 // end appends the end event. kept is false if the event could not be appended now, but may be later.
-func (r *run) end(e ending) (kept bool) {
+func (r *run) end(e ending) (kept bool) { return r.endWith(nil, e) }
+
+// endWith is end for a run whose last events were not appended yet. They are appended together with the end.
+func (r *run) endWith(events []reprise.Event, e ending) (kept bool) {
 	if r.driven != nil {
 		if !e.judged {
 			e, e.judged = r.judge(e), true
@@ -168,15 +176,17 @@ func (r *run) end(e ending) (kept bool) {
 		e.Artifacts, e.ArtifactNotes = r.collect()
 	}
 	r.host.queue.leave(r)
+	more := outputOf(events)
 	_, err := r.persist(func() (reprise.Appended, error) {
 		if !e.judged {
 			e = r.judge(e)
 		}
 		e.OutputTruncated = e.OutputTruncated || r.cut
 		r.mu.Lock()
-		e.Bytes, e.BytesFrom = r.bytes, r.bytesFrom
+		e.Bytes, e.BytesFrom = r.bytes.plus(more), r.bytesFrom
 		r.mu.Unlock()
-		return r.appender.End(string(e.Outcome), reprise.Event{Format: reprise.FormatMembers, Data: mustMarshal(e)})
+		end := reprise.Event{Format: reprise.FormatMembers, Data: mustMarshal(e)}
+		return r.appender.End(string(e.Outcome), append(events[:len(events):len(events)], end)...)
 	})
 	switch {
 	case err == nil:
@@ -185,6 +195,11 @@ func (r *run) end(e ending) (kept bool) {
 		return true
 	case (r.remote != nil || r.inside != nil) && r.host.ctx.Err() != nil:
 		return false // the next server gives it
+	case len(events) > 0 && !isOver(err):
+		r.host.opts.Logger.Error("the last output of an execution cannot be kept", "execution", r.id,
+			"tenant", r.key.Tenant, "error", err)
+		r.cut = true
+		return r.end(e)
 	default:
 		r.host.opts.Logger.Error("an execution has no end",
 			"execution", r.id, "tenant", r.key.Tenant, "outcome", e.Outcome, "error", err)

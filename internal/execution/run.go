@@ -72,6 +72,8 @@ type run struct {
 	cut      bool
 	// lostEvents, if set, is called after the store has lost events and before others are appended.
 	lostEvents func() error
+	// last are events that are appended together with the end.
+	last []reprise.Event
 }
 
 func newRun(h *Host, key reprise.StreamKey, id string, req Request, plan *isolation.Plan) *run {

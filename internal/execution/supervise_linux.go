@@ -179,6 +179,7 @@ type session struct {
 	writer   *supervisor.Writer
 
 	changed   *sync.Cond // on job.mu: there is news
+	startTold bool       // the time in which only a start is no news is over
 	ended     *ending
 	endOnDisk bool          // the end was written to the directory
 	forgotten chan struct{} // closed when the end is kept elsewhere
@@ -231,7 +232,7 @@ func (s *session) runCommand() ending {
 		return ending{Outcome: FailedToStart, Error: err.Error()}
 	}
 	// The first frame tells that the command was started, unless the disk is full.
-	defer time.AfterFunc(startedNews, s.tell).Stop()
+	defer time.AfterFunc(startedNews, s.tellStart).Stop()
 	defer c.close()
 	spool := newSpoolOf(ownSpoolBytes)
 	var writing sync.WaitGroup
@@ -302,6 +303,14 @@ func (s *session) tell() {
 	s.changed.Broadcast()
 }
 
+// tellStart is tell for a start that nothing has followed yet.
+func (s *session) tellStart() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.startTold = true
+	s.changed.Broadcast()
+}
+
 // end keeps the end until it is kept elsewhere, in a place where the server finds it even if this process is killed.
 func (s *session) end(e ending) {
 	s.mu.Lock()
@@ -325,7 +334,9 @@ func (s *session) end(e ending) {
 	}
 }
 
-// startedNews is when the server hears of the start even if nothing can be written to the spool.
+// startedNews is when the server hears of the start even if no output and no end has followed, or if nothing can be
+// written to the spool. Before, the event of the start waits for what follows, so that a short command needs one commit
+// for both.
 const startedNews = 5 * time.Millisecond
 
 // endInMemory is how long an end stays only in memory, for a connected server to fetch it.

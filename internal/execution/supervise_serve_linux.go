@@ -145,8 +145,7 @@ func (s *session) follow(conn *supervisor.Conn, last *news, send func(*news) err
 		var now *news
 		for {
 			now = s.news()
-			if s.conns == nil || !s.conns[conn] || last == nil || now.Tail != last.Tail ||
-				!now.StartedAt.Equal(last.StartedAt) || now.Resized != last.Resized || now.Ended != last.Ended {
+			if s.conns == nil || !s.conns[conn] || last == nil || now.differs(last) && !s.isOnlyStart(now) {
 				break
 			}
 			s.changed.Wait()
@@ -158,4 +157,15 @@ func (s *session) follow(conn *supervisor.Conn, last *news, send func(*news) err
 		}
 		last = now
 	}
+}
+
+func (n *news) differs(last *news) bool {
+	return n.Tail != last.Tail || !n.StartedAt.Equal(last.StartedAt) || n.Resized != last.Resized ||
+		n.Ended != last.Ended
+}
+
+// isOnlyStart reports whether now says that the command was started, and what follows may come at once. The caller
+// holds mu.
+func (s *session) isOnlyStart(now *news) bool {
+	return !s.startTold && now.Tail <= 1 && now.Ended == nil && now.Resized == nil
 }

@@ -337,11 +337,18 @@ func (r *run) followLink(l *link, m *remote, t *tracker) (e ending, ended bool, 
 		}
 		r.learn(n, &stalled)
 		for t.reader.Next() <= n.Tail {
-			size, err := r.takeFrames(m, t, n.Tail)
+			f, err := r.readFrames(m, t, n.Tail)
+			if err == nil && n.Ended != nil && r.endsWith(&f) && t.reader.Next() > n.Tail {
+				r.last = f.events
+				break
+			}
+			if err == nil {
+				err = r.appendFrames(f.events)
+			}
 			if err != nil {
 				return ending{}, false, err
 			}
-			if err := acks.add(t.reader.Next()-1, size); err != nil && n.Ended == nil {
+			if err := acks.add(t.reader.Next()-1, f.size); err != nil && n.Ended == nil {
 				return ending{}, false, err
 			}
 		}
@@ -350,6 +357,12 @@ func (r *run) followLink(l *link, m *remote, t *tracker) (e ending, ended bool, 
 			return *n.Ended, true, nil
 		}
 	}
+}
+
+// endsWith reports whether the last frames of a run are appended together with its end. Most commands are short, and
+// then this is one commit in place of two. Frames that may have to wait for something else are appended before.
+func (r *run) endsWith(f *framesRead) bool {
+	return f.size <= lastBytes && r.hold == nil && r.driven == nil && r.artifacts == nil
 }
 
 // learn applies the news about the process.
@@ -363,34 +376,60 @@ func (r *run) learn(n *news, stalled *time.Duration) {
 	*stalled = n.Stalled
 }
 
-// takeFrames appends the next frames up to last, and returns the size of their data. The error means that the stream
-// accepts nothing more, either for now or permanently; in the second case the command is ended.
-func (r *run) takeFrames(m *remote, t *tracker, last uint64) (size int, err error) {
+// takeFrames appends the next frames up to last.
+func (r *run) takeFrames(m *remote, t *tracker, last uint64) error {
+	f, err := r.readFrames(m, t, last)
+	if err != nil {
+		return err
+	}
+	return r.appendFrames(f.events)
+}
+
+// lastBytes is the most output that is appended together with an end.
+const lastBytes = 64 << 10
+
+// framesRead are frames of a spool as events, and the size of their data.
+type framesRead struct {
+	events []reprise.Event
+	size   int
+}
+
+// readFrames returns the next frames up to last. Their data is good until the next call.
+func (r *run) readFrames(m *remote, t *tracker, last uint64) (f framesRead, err error) {
 	b, err := t.reader.Read(last, appendBytes)
 	if err != nil {
-		return 0, err
+		return f, err
 	}
 	if b.Skipped > 0 {
 		r.host.opts.Logger.Error("output of an execution cannot be read any more", "execution", r.id,
 			"tenant", r.key.Tenant, "frames", b.Skipped)
 		if err := r.realign(m, t, t.reader.Next()-uint64(len(b.Frames))); err != nil {
-			return 0, err
+			return f, err
 		}
 	}
 	if len(b.Frames) == 0 {
-		return 0, nil
+		return f, nil
 	}
 	next := b.Frames[0].Index
 	r.lostEvents = func() error { return r.realign(m, t, next) }
-	events := make([]reprise.Event, 0, len(b.Frames))
+	f.events = make([]reprise.Event, 0, len(b.Frames))
 	for i := range b.Frames {
-		events = append(events, eventOf(&b.Frames[i]))
-		size += len(b.Frames[i].Data)
+		f.events = append(f.events, eventOf(&b.Frames[i]))
+		f.size += len(b.Frames[i].Data)
 	}
-	err = r.append(events)
+	return f, nil
+}
+
+// appendFrames appends what readFrames has returned. The error means that the stream accepts nothing more for now. If
+// it never will again, the command is ended.
+func (r *run) appendFrames(events []reprise.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	err := r.append(events)
 	switch {
 	case err == nil || r.host.ctx.Err() != nil:
-		return size, err
+		return err
 	case errors.Is(err, reprise.ErrFenced):
 		r.fence()
 	default:
@@ -399,7 +438,7 @@ func (r *run) takeFrames(m *remote, t *tracker, last uint64) (size int, err erro
 		r.stop(verdict{Outcome: Cancelled, Reason: notKept, Now: true})
 	}
 	r.cut = true
-	return size, nil // the rest of the output is read and dropped, so that the command can end
+	return nil // the rest of the output is read and dropped, so that the command can end
 }
 
 // eventOf is the event that a frame becomes.
@@ -419,7 +458,7 @@ func eventOf(f *supervisor.Frame) reprise.Event {
 func (r *run) concludeRemote(l *link, e ending) {
 	defer l.close()
 	e.judged = true
-	if !r.end(e) {
+	if !r.endWith(r.last, e) {
 		r.leave()
 		return
 	}

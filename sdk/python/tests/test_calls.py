@@ -319,3 +319,17 @@ def test_key_is_started_again_until_it_succeeds(server: Server, kind: str, tmp_p
         with pytest.raises(ProblemError) as refused:
             call(call.client.start, "true", key=key)
         assert refused.value.code == "conflict"
+
+
+def test_idempotency_key_stands_for_the_id(server: Server, kind: str, tmp_path: Any) -> None:
+    with Caller(kind, server.url, server.token) as call:
+        key, runs = secrets.token_hex(8), tmp_path / "runs"
+        command = f"echo run >>{runs}; exit 3"
+        first = call(call.client.run, command, idempotency_key=key)
+        second = call(call.client.run, command, idempotency_key=key)
+        assert first.id == second.id and (first.returncode, second.returncode) == (3, 3)
+        assert call(call.client.start, command, idempotency_key=key).id == first.id
+        assert runs.read_text() == "run\n", "it runs once"
+        with pytest.raises(ProblemError) as refused:
+            call(call.client.start, command, id="named", idempotency_key=key)
+        assert refused.value.code == "invalid"

@@ -100,11 +100,11 @@ export class Reprise {
 
   /**
    * Starts an execution and follows it; the answer to the start contains the first events. However often the connection breaks,
-   * the command runs once. A second loop attaches to the same execution. `options.after` is ignored. A request with a `key` is
-   * started with `start` and then followed, because the server chooses its id.
+   * the command runs once. A second loop attaches to the same execution. `options.after` is ignored. A request with a `key`
+   * or an `idempotencyKey` is started with `start` and then followed, because the server chooses its id.
    */
   run(request: StartRequest, options: FollowOptions = {}): Run {
-    if (request.key) throw new InvalidError('what has a key is started with start(), and followed by the id of the answer')
+    if (request.key || request.idempotencyKey) throw new InvalidError('what has a key is started with start(), and followed by the id of the answer')
     const { hold, ...members } = request
     const { id, start } = startRequest(members)
     start.query = parameters({ hold })
@@ -233,11 +233,11 @@ export class Reprise {
   }
 }
 
-/** The request of every attempt, with its id, '' with a key. */
+/** The request of every attempt, with its id, '' with a key of either kind. */
 function startRequest(request: StartRequest): { id: string; start: Request } {
   const { idempotencyKey, ...members } = request
-  const id = members.id || (members.key ? '' : randomID())
-  const start = jsonRequest(`start execution ${id || members.key}`, 'POST', '/v1/executions', id ? { ...members, id } : members)
+  const id = members.id || (members.key || idempotencyKey ? '' : randomID())
+  const start = jsonRequest(`start execution ${id || members.key || idempotencyKey}`, 'POST', '/v1/executions', id ? { ...members, id } : members)
   if (idempotencyKey) start.headers = { ...start.headers, 'Idempotency-Key': idempotencyKey }
   return { id, start }
 }

@@ -80,9 +80,9 @@ export interface Access {
 }
 
 interface StartMembers {
-  /** 1 to 128 letters, digits, `.`, `_` and `-`. If it is missing, the client makes an unguessable one. */
+  /** 1 to 128 letters, digits, `.`, `_` and `-`. If it and both keys are missing, the client makes an unguessable one. */
   id?: string
-  /** Sent as the header of that name; see docs/protocol.md. */
+  /** In place of an id: sent as the header of that name, from which the server derives the id; see docs/protocol.md. */
   idempotencyKey?: string
   /**
    * In place of an id: the same request attaches while the command runs and after it has exited with 0, and starts the command

@@ -64,8 +64,10 @@ test('start is idempotent, and another request under the same id is a conflict',
   await assert.rejects(reprise.start({ id: 'once', argv: ['false'] }), { code: 'conflict', retryable: false })
   const { executions } = await reprise.list({ labels: { kind: 'once' } })
   assert.deepEqual(executions.map((execution) => execution.id), ['once'])
-  const keyed = await reprise.start({ id: 'keyed', idempotencyKey: 'k', argv: ['true'] })
-  assert.equal(keyed.id, 'keyed')
+  const keyed = await reprise.start({ idempotencyKey: 'k', argv: ['true'] })
+  assert.equal((await reprise.start({ idempotencyKey: 'k', argv: ['true'] })).id, keyed.id)
+  await assert.rejects(reprise.start({ id: 'keyed', idempotencyKey: 'k', argv: ['true'] }), { code: 'invalid' })
+  assert.throws(() => reprise.run({ idempotencyKey: 'k', argv: ['true'] }), { name: 'InvalidError' })
 })
 
 test('stdin is written by offset, through cuts, each byte once', async (t) => {

@@ -46,20 +46,25 @@ def create_stream(name: str, retention: Mapping[str, Any] | None, labels: Mappin
 
 
 def start(command: Sequence[str] | str | None, members: Mapping[str, Any]) -> tuple[Request, str]:
-    """The start of an execution and its id, "" with a key. Every attempt sends the same request."""
+    """The start of an execution and its id, "" with a key of either kind. Every attempt sends the same request."""
     body = execution(command, members)
     headers = {"Content-Type": _wire.JSON}
     hold = body.pop("hold", None)
     if (key := body.pop("idempotency_key", None)) is not None:
         headers["Idempotency-Key"] = key
     id = body.get("id", "")
-    if not id and not body.get("key"):
+    if not id and not key and not body.get("key"):
         id = body["id"] = secrets.token_hex(16)
     text = json.dumps(body, separators=(",", ":"), allow_nan=False).encode()
     query = [("hold", duration_text(hold))] if hold else []
     if hold:
         headers[_receipts.HEADER] = "yes"
-    return Request(f"start execution {id or body['key']}", "POST", "/v1/executions", query, headers, text), id
+    return Request(f"start execution {id or body.get('key') or key}", "POST", "/v1/executions", query, headers, text), id
+
+
+def has_key(members: Mapping[str, Any]) -> bool:
+    """Whether the server derives the id of an execution from a key."""
+    return bool(members.get("key") or members.get("idempotency_key"))
 
 
 def execution(command: Sequence[str] | str | None, members: Mapping[str, Any]) -> dict[str, Any]:

@@ -182,10 +182,11 @@ class AsyncReprise:
         on_event: is called with each event as it arrives.
 
         Output that the server no longer keeps raises a GapError. If this call is abandoned (a cancelled task, Ctrl-C, an
-        error), the command is cancelled, unless the program has set an `id` or a `key` by which it can find the command again.
+        error), the command is cancelled, unless the program has set an `id`, a `key` or an `idempotency_key` by which it
+        can find the command again.
         """
         request: _wire.Request | None
-        if options.get("key"):
+        if _requests.has_key(options):
             request, id = None, (await self.start(command, **options)).id
         else:
             request, id = _requests.start(command, options)
@@ -199,7 +200,7 @@ class AsyncReprise:
                     if on_event is not None:
                         on_event(event)
         except BaseException as error:
-            if not options.get("id") and not options.get("key") and not isinstance(error, ProblemError):
+            if not options.get("id") and not _requests.has_key(options) and not isinstance(error, ProblemError):
                 await self._abandon(id)
             raise
         return output.result(text, check)
