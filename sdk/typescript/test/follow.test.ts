@@ -341,6 +341,24 @@ test('after=tail asks once where the tail is', async (t) => {
   assert.deepEqual(s.requests.slice(1).map((request) => request.headers['last-event-id']), [cursor(5), cursor(5)])
 })
 
+test('a store that fails at the cursor of the tail ends the loop, and nothing is left unhandled', async (t) => {
+  const unhandled: unknown[] = []
+  const note = (error: unknown) => unhandled.push(error)
+  process.on('unhandledRejection', note)
+  t.after(() => process.off('unhandledRejection', note))
+  const page = { events: [], next_cursor: cursor(5), has_more: false, ended: false, window: {} }
+  const s = await script(
+    t,
+    (_, response) => response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify(page)),
+    stream([event(6), end(7)]),
+  )
+  const cursors = { load: () => '', save: () => Promise.reject(new Error('full')) }
+  await assert.rejects(all(s.client().follow('x', { cursors, after: 'tail' })), { code: 'cursor_store' })
+  assert.equal(s.requests.length, 1)
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  assert.deepEqual(unhandled, [])
+})
+
 test('a ticket goes in the URL in place of the token, and is renewed once when it is refused', async (t) => {
   const refused = problem(401, 'unauthenticated')
   const s = await script(t, stream([event(1)]), refused, stream([event(2)]), refused, refused)
@@ -375,6 +393,44 @@ test('a signal that may have arrived is not sent again, other calls are', async 
   const refused = await script(t, busy, (_, response) => response.writeHead(204).end())
   await refused.client().signal('x', 'INT')
   assert.equal(refused.requests.length, 2)
+})
+
+test('after a publish in doubt, a producer with state sends those events again and no others', async (t) => {
+  const lost = (_: unknown, response: import('node:http').ServerResponse) => void response.destroy()
+  const kept = (_: unknown, response: import('node:http').ServerResponse) =>
+    response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify({ first: 1, last: 1, cursor: cursor(1) }))
+  const s = await script(t, lost, kept, kept, problem(422, 'invalid'), kept)
+  const state = new MemoryCursor()
+  let full = true
+  const store = { load: () => state.load(), save: (text: string) => (full ? Promise.reject(new Error('full')) : state.save(text)) }
+  const producer = s.client({ giveUp: 0 }).producer('x', { id: 'p', state: store })
+  await assert.rejects(producer.publish({ data: 1 }), { code: 'connection' })
+  await assert.rejects(producer.publish({ data: 2 }), { code: 'invalid', tries: 0 })
+  await assert.rejects(producer.publish({ data: 1 }), /full/) // the number is not stored: it is in doubt again
+  full = false
+  await assert.rejects(producer.publishBytes('2'), { code: 'invalid', tries: 0 })
+  await producer.publish({ data: 1 })
+  assert.equal(state.load(), '0.1')
+  await assert.rejects(producer.publish({ data: 2 }), { code: 'invalid', tries: 1 }) // refused by the server, and not in doubt
+  await producer.publish({ data: 3 })
+  assert.deepEqual(s.requests.map((request) => request.headers['producer-seq']), ['0', '0', '0', '1', '1'])
+})
+
+test('after a write in doubt, the same bytes come first, and a close that failed is tried again', async (t) => {
+  const lost = (_: unknown, response: import('node:http').ServerResponse) => void response.destroy()
+  const at = (offset: number, open: boolean) => (_: unknown, response: import('node:http').ServerResponse) =>
+    response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify({ offset, open }))
+  const s = await script(t, lost, at(4, true), at(6, true), lost, at(6, false))
+  const stdin = s.client({ giveUp: 0 }).stdin('x')
+  await assert.rejects(stdin.write('one'), { code: 'connection' })
+  for (const other of ['two', 'on']) await assert.rejects(stdin.write(other), { code: 'invalid' })
+  await stdin.write('one,')
+  await stdin.write('20')
+  assert.equal(stdin.offset, 6)
+  await assert.rejects(stdin.close(), { code: 'connection' })
+  await stdin.close()
+  await stdin.close()
+  assert.equal(s.requests.length, 5)
 })
 
 test('events that something in front of the server adds are not given', async (t) => {

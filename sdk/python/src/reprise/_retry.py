@@ -113,3 +113,8 @@ def unsent(error: RepriseError) -> bool:
     if isinstance(error, ProblemError):
         return bool(error.code) and error.retryable
     return isinstance(error, NetworkError) and error.unsent
+
+
+def decided(error: BaseException) -> bool:
+    """Whether the server has refused a request finally, so that it had no effect."""
+    return isinstance(error, ProblemError) and bool(error.code) and not error.retryable
