@@ -420,14 +420,15 @@ test('after a write in doubt, the same bytes come first, and a close that failed
   const lost = (_: unknown, response: import('node:http').ServerResponse) => void response.destroy()
   const at = (offset: number, open: boolean) => (_: unknown, response: import('node:http').ServerResponse) =>
     response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify({ offset, open }))
-  const s = await script(t, lost, at(4, true), at(6, true), lost, at(6, false))
+  const busy = problem(503, 'shutting_down', { retryable: true }) // Deno sends again what is lost on a used connection
+  const s = await script(t, lost, at(4, true), at(6, true), busy, at(6, false))
   const stdin = s.client({ giveUp: 0 }).stdin('x')
   await assert.rejects(stdin.write('one'), { code: 'connection' })
   for (const other of ['two', 'on']) await assert.rejects(stdin.write(other), { code: 'invalid' })
   await stdin.write('one,')
   await stdin.write('20')
   assert.equal(stdin.offset, 6)
-  await assert.rejects(stdin.close(), { code: 'connection' })
+  await assert.rejects(stdin.close(), { code: 'shutting_down' })
   await stdin.close()
   await stdin.close()
   assert.equal(s.requests.length, 5)
