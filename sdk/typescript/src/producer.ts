@@ -87,7 +87,7 @@ export class Producer {
     signal?.throwIfAborted()
     await this.kept()
     if (this.doubt !== undefined && this.doubt !== contentOf(request)) {
-      throw givenUp(new InvalidError('the events of the failed publish come first'), request.op, 0)
+      throw givenUp(new InvalidError('what failed before comes first'), request.op, 0)
     }
     const numbers = {
       'Producer-Id': this.id,

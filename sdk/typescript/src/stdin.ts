@@ -54,7 +54,7 @@ export class Stdin {
 
   private async send(chunk: Uint8Array): Promise<number> {
     // The server would take other bytes at this offset for those that the command has already, and skip them.
-    if (this.doubt.some((byte, i) => byte !== chunk[i])) throw new InvalidError('the bytes of the failed write come first')
+    if (this.doubt.some((byte, i) => byte !== chunk[i])) throw new InvalidError('what failed before comes first')
     const state = await writeStdin(this.caller, this.id, this.offset, chunk, this.options).catch((error: unknown) => {
       if (!isDecided(error)) this.doubt = chunk.slice()
       throw error

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { test } from 'node:test'
 import { ForeignSpell } from '#esm/foreign.js'
-import { ForeignError, GapError, MemoryCursor, ProblemError, ProtocolError, RepriseError } from 'reprise'
+import { ForeignError, GapError, MemoryCursor, ProblemError, ProtocolError, type Reprise, RepriseError } from 'reprise'
 import { type Answer, all, cursor, end, epoch, event, foreign, gap, otherEpoch, problem, script, stream, until } from './script.js'
 
 const seqs = async (events: AsyncIterable<{ seq: number }>) => (await all(events)).map((event) => event.seq)
@@ -393,6 +393,22 @@ test('a signal that may have arrived is not sent again, other calls are', async 
   const refused = await script(t, busy, (_, response) => response.writeHead(204).end())
   await refused.client().signal('x', 'INT')
   assert.equal(refused.requests.length, 2)
+})
+
+test('a file is not moved again, nor a directory made, by a request that may have arrived', async (t) => {
+  const lost = (_: unknown, response: import('node:http').ServerResponse) => void response.destroy()
+  const made = (_: unknown, response: import('node:http').ServerResponse) =>
+    response.writeHead(200, { 'Content-Type': 'application/json' }).end('{}')
+  for (const [call, requests] of [
+    [(client: Reprise) => client.files.move('work/a', 'work/b'), 1],
+    [(client: Reprise) => client.files.makeDirectory('work/a'), 1],
+    [(client: Reprise) => client.files.makeDirectory('work/a', { parents: true }), 2],
+    [(client: Reprise) => client.files.setMode('work/a', '0600'), 2],
+  ] as const) {
+    const s = await script(t, lost, made)
+    await Promise.allSettled([call(s.client())])
+    assert.equal(s.requests.length, requests)
+  }
 })
 
 test('after a publish in doubt, a producer with state sends those events again and no others', async (t) => {
