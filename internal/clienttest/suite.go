@@ -220,8 +220,8 @@ func (r *run) exactly(t *task, want []Event) error {
 	return r.compare(want, t.events)
 }
 
-// compare counts lost and repeated events and returns any other difference. An event without a seq, such as a part of another
-// one, is no event of the stream: it is a difference, and counts as neither lost nor repeated.
+// compare counts lost and repeated events and returns any other difference. An event without a seq, such as a part of
+// another one, is no event of the stream: it is a difference, and counts as neither lost nor repeated.
 func (r *run) compare(want, got []Event) error {
 	seen := map[uint64]int{}
 	var errs []error
