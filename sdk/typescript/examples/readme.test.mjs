@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { build } from 'esbuild'
-import { Server } from '../build/test/server.js'
+import { Server, binary } from '../build/test/server.js'
 import { openPage, skip } from './browser.mjs'
 
 const run = promisify(execFile)
@@ -118,12 +118,12 @@ test('every block of the README is run', () => {
 })
 
 test('the programs of the README do what it says', { timeout: 290_000 }, async (t) => {
-  const folder = mkdtempSync(join(import.meta.dirname, 'readme-'))
+  const folder = mkdtempSync(join(import.meta.dirname, 'node_modules', '.readme-')) // which finds the packages
   t.after(() => rmSync(folder, { recursive: true, force: true }))
   const work = join(folder, 'work')
   const bin = join(folder, 'bin')
   for (const path of [work, bin]) mkdirSync(path)
-  symlinkSync(process.env.REPRISE_BINARY, join(bin, 'reprise'))
+  symlinkSync(binary(), join(bin, 'reprise'))
   const server = await Server.start(t, '--files', `work=${work}`)
   const env = { ...process.env, REPRISE_URL: server.url, REPRISE_TOKEN: server.token, PATH: `${bin}:${process.env.PATH}` }
   for (const [text, [before, after]] of Object.entries(programs)) {
