@@ -383,6 +383,27 @@ func TestProducerNumbers(t *testing.T) {
 	})
 }
 
+// G9: an attempt whose answer was lost may have published; that the next one is refused says nothing of it.
+func TestRefusalAfterLostAnswerFencesProducer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ok := jsonAnswer(200, `{"first":1,"last":1,"cursor":"c"}`)
+		w := script([]byte{}, problemAnswer(401, "", "unauthenticated", false), ok)
+		p := w.client(t, client.Options{}).Producer("notes")
+		_, err := p.Publish(t.Context(), client.NewEvent{Data: json.RawMessage("1")})
+		if given, ok := errors.AsType[*client.Error](err); !ok || given.Tries != 2 || client.Retryable(err) {
+			t.Errorf("refused: %v", err)
+		}
+		if _, err := p.Publish(t.Context(), client.NewEvent{Data: json.RawMessage("2")}); err != nil {
+			t.Error(err)
+		}
+		for i, want := range []string{"0", "0", "1"} {
+			if got := w.request(t, i).Header.Get("Producer-Epoch"); got != want {
+				t.Errorf("request %d: epoch %s, want %s", i, got, want)
+			}
+		}
+	})
+}
+
 func TestPublishBytes(t *testing.T) {
 	w := script(jsonAnswer(200, `{"first":1,"last":1,"cursor":"c","duplicate":true}`))
 	got, err := w.client(t, client.Options{}).Producer("notes").PublishBytes(t.Context(), "blob", []byte{0, 255})

@@ -12,7 +12,6 @@ import (
 	"sync"
 
 	"reprise"
-	"reprise/internal/problem"
 )
 
 // Stdin is the progress of the stdin of an execution.
@@ -118,7 +117,7 @@ func (w *stdinWriter) send(chunk []byte) (int, error) {
 	}
 	at, err := w.c.WriteStdin(w.ctx, w.id, w.offset, chunk, false)
 	if err != nil {
-		if p, ok := problem.As(err); !ok || p.Code == "" || p.Retryable {
+		if !decided(err) {
 			w.doubt = bytes.Clone(chunk)
 		}
 		return 0, err

@@ -132,6 +132,16 @@ def test_other_bytes_after_a_write_in_doubt_are_refused(kind: str) -> None:
         assert (stdin.offset, len(one.heads)) == (6, 3)
 
 
+def test_a_refusal_after_a_lost_answer_leaves_a_publish_in_doubt(kind: str) -> None:
+    kept = answer(200, json.dumps({"first": 1, "last": 1, "cursor": "c"}), "application/json")
+    with Scripted(b"", problem(401, "unauthenticated", False), kept) as one, Caller(kind, one.url, "") as call:
+        producer = call.client.producer("x")
+        with pytest.raises(ProblemError):
+            call(producer.publish, "n", 1)
+        call(producer.publish, "n", 2)
+        assert [one.header(i, "Producer-Epoch") for i in range(3)] == ["0", "0", "1"]
+
+
 def test_an_answer_without_its_members_is_an_error_of_the_client(kind: str) -> None:
     with Scripted(answer(200, "{}", "application/json")) as one, Caller(kind, one.url, "") as call:
         for method, arguments in (

@@ -148,7 +148,7 @@ export function isUnsent(error: unknown): boolean {
   return cause?.code === 'ECONNREFUSED' || cause?.syscall === 'connect' || cause?.code === 'UND_ERR_CONNECT_TIMEOUT'
 }
 
-/** Reports whether the server has refused a request finally, so that it had no effect. */
+/** Reports whether a request had no effect: the server has refused its first attempt finally. An earlier one may have arrived. */
 export function isDecided(error: unknown): boolean {
-  return error instanceof ProblemError && !error.retryable
+  return error instanceof ProblemError && !error.retryable && error.tries < 2
 }

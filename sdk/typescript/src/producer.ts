@@ -1,5 +1,5 @@
 import { type Caller, type Request, checkName, jsonRequest, parameters, pathOf } from './call.js'
-import { InvalidError, type ProblemError, givenUp, isDecided } from './errors.js'
+import { InvalidError, type ProblemError, isDecided } from './errors.js'
 import { randomID } from './id.js'
 import type { CursorStore } from './saver.js'
 import type { NewEvent, Published, StreamOutcome } from './wire.js'
@@ -39,7 +39,7 @@ export class Producer {
     this.id = options.id ?? randomID()
   }
 
-  /** The number of publishes that were kept, including those of earlier programs with the same `state`. */
+  /** With `state`: the number of publishes that were kept, including those of earlier programs. */
   async kept(): Promise<number> {
     this.loading ??= this.load()
     await this.loading
@@ -49,7 +49,7 @@ export class Producer {
   /**
    * Appends events, next to each other, and resolves when they are kept. Either all of them are appended or none. If it fails
    * with an error that is `retryable`, or because of signal or `state`, it is unknown whether they were appended. After any other
-   * error they were not.
+   * error of the first attempt (`tries` is 1) they were not; after one of a later attempt, an earlier one may have appended them.
    */
   publish(events: NewEvent | NewEvent[], options?: { signal?: AbortSignal }): Promise<Published> {
     const body = { events: Array.isArray(events) ? events : [events] }
@@ -86,9 +86,7 @@ export class Producer {
   private async sendNow(request: Request, signal: AbortSignal | undefined): Promise<Published> {
     signal?.throwIfAborted()
     await this.kept()
-    if (this.doubt !== undefined && this.doubt !== contentOf(request)) {
-      throw givenUp(new InvalidError('what failed before comes first'), request.op, 0)
-    }
+    if (this.doubt !== undefined && this.doubt !== contentOf(request)) throw new InvalidError('what failed before comes first')
     const numbers = {
       'Producer-Id': this.id,
       'Producer-Epoch': String(this.epoch),
@@ -101,12 +99,12 @@ export class Producer {
       this.doubt = undefined
       return published
     } catch (error) {
-      // A refusal means that nothing was appended: the number is still free. Otherwise the request may have been appended, or
+      // A refusal at once means that nothing was appended: the number is still free. Otherwise the request may have been appended, or
       // the server has forgotten where we were. Another request under the same number would be taken for it and lost, and
       // one that is still under way must not come after those that follow: a new epoch fences it off. Where the number is
       // stored, it stays, and the same request has to come again.
       const refused = isDecided(error)
-      if (this.options.state) this.doubt = refused ? undefined : contentOf(request)
+      if (this.options.state) this.doubt ??= refused ? undefined : contentOf(request)
       else if (!refused || (error as ProblemError).code === 'conflict') {
         this.epoch++
         this.seq = 0

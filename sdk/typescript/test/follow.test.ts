@@ -432,6 +432,23 @@ test('after a publish in doubt, a producer with state sends those events again a
   assert.deepEqual(s.requests.map((request) => request.headers['producer-seq']), ['0', '0', '0', '1', '1'])
 })
 
+test('a refusal after a lost answer leaves a publish in doubt', async (t) => {
+  const lost = (_: unknown, response: import('node:http').ServerResponse) => void response.destroy()
+  const kept = (_: unknown, response: import('node:http').ServerResponse) =>
+    response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify({ first: 1, last: 1, cursor: cursor(1) }))
+  const refused = problem(401, 'unauthenticated')
+  const s = await script(t, lost, refused, kept)
+  const producer = s.client().producer('x')
+  await assert.rejects(producer.publish({ data: 1 }), { code: 'unauthenticated', tries: 2 })
+  await producer.publish({ data: 2 })
+  assert.deepEqual(s.requests.map((request) => request.headers['producer-epoch']), ['0', '0', '1'])
+  const stored = await script(t, lost, refused, refused, kept)
+  const other = stored.client().producer('x', { state: new MemoryCursor() })
+  for (const _ of [1, 2]) await assert.rejects(other.publish({ data: 1 }), { code: 'unauthenticated' })
+  await assert.rejects(other.publish({ data: 2 }), { code: 'invalid', tries: 0 })
+  await other.publish({ data: 1 })
+})
+
 test('after a write in doubt, the same bytes come first, and a close that failed is tried again', async (t) => {
   const lost = (_: unknown, response: import('node:http').ServerResponse) => void response.destroy()
   const at = (offset: number, open: boolean) => (_: unknown, response: import('node:http').ServerResponse) =>

@@ -116,5 +116,5 @@ def unsent(error: RepriseError) -> bool:
 
 
 def decided(error: BaseException) -> bool:
-    """Whether the server has refused a request finally, so that it had no effect."""
-    return isinstance(error, ProblemError) and bool(error.code) and not error.retryable
+    """Whether a request had no effect: the server has refused its first attempt finally. An earlier one may have arrived."""
+    return isinstance(error, ProblemError) and bool(error.code) and not error.retryable and error.tries < 2

@@ -39,7 +39,7 @@ class Producer:
         """Appends one event. data is a JSON value, or bytes, which are kept unchanged. Returns when the event is kept.
 
         If the call raises a retryable error or is cancelled, it is unknown whether the event was appended. After any other
-        error it was not.
+        error of the first attempt (`tries` is 1) it was not; after one of a later attempt, an earlier one may have appended it.
         """
         if not isinstance(data, (bytes, bytearray, memoryview)):
             return self.publish_many([(type, data)], number=number)
