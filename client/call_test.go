@@ -317,6 +317,36 @@ func TestStdinWriterOverLostAnswers(t *testing.T) {
 	})
 }
 
+// G9: after a write of which the command may have some bytes, other bytes would be skipped.
+func TestStdinWriterRefusesOtherBytesAfterFailedWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		at := func(n int) []byte { return jsonAnswer(200, fmt.Sprintf(`{"offset":%d,"open":true}`, n)) }
+		w := script(plain(503, "Retry-After: 100\r\n", ""), at(4), problemAnswer(409, "", "conflict", false), at(6))
+		stdin := w.client(t, client.Options{}).StdinWriter(t.Context(), "x", 0)
+		errAny := errors.New("any error")
+		for _, step := range []struct {
+			data string
+			n    int
+			want error
+		}{
+			{"one", 0, errAny},
+			{"two", 0, reprise.ErrInvalid},
+			{"on", 0, reprise.ErrInvalid},
+			{"one,", 4, nil},
+			{"x", 0, reprise.ErrConflict}, // a refusal is not in doubt
+			{"20", 2, nil},
+		} {
+			n, err := io.WriteString(stdin, step.data)
+			if n != step.n || !errors.Is(err, step.want) && (step.want != errAny || err == nil) {
+				t.Errorf("write %q: %d, %v", step.data, n, err)
+			}
+		}
+		if len(w.requests) != 4 {
+			t.Errorf("%d requests, want 4", len(w.requests))
+		}
+	})
+}
+
 // G9: a publish whose answer was lost is sent with the same number; one that nobody
 // knows the fate of is fenced off from the next.
 func TestProducerNumbers(t *testing.T) {
@@ -349,6 +379,27 @@ func TestProducerNumbers(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, numbers); diff != "" {
 			t.Error(diff)
+		}
+	})
+}
+
+// G9: an attempt whose answer was lost may have published; that the next one is refused says nothing of it.
+func TestRefusalAfterLostAnswerFencesProducer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ok := jsonAnswer(200, `{"first":1,"last":1,"cursor":"c"}`)
+		w := script([]byte{}, problemAnswer(401, "", "unauthenticated", false), ok)
+		p := w.client(t, client.Options{}).Producer("notes")
+		_, err := p.Publish(t.Context(), client.NewEvent{Data: json.RawMessage("1")})
+		if given, ok := errors.AsType[*client.Error](err); !ok || given.Tries != 2 || client.Retryable(err) {
+			t.Errorf("refused: %v", err)
+		}
+		if _, err := p.Publish(t.Context(), client.NewEvent{Data: json.RawMessage("2")}); err != nil {
+			t.Error(err)
+		}
+		for i, want := range []string{"0", "0", "1"} {
+			if got := w.request(t, i).Header.Get("Producer-Epoch"); got != want {
+				t.Errorf("request %d: epoch %s, want %s", i, got, want)
+			}
 		}
 	})
 }

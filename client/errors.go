@@ -90,3 +90,11 @@ func unsent(err error) bool {
 	dial, ok := errors.AsType[*net.OpError](err)
 	return ok && dial.Op == "dial"
 }
+
+// decided reports whether err means that a call had no effect: the server has refused its first attempt, finally. An
+// earlier attempt than the refused one may have arrived.
+func decided(err error) bool {
+	p, refused := problem.As(err)
+	e, ok := errors.AsType[*Error](err)
+	return refused && p.Code != "" && !p.Retryable && (!ok || e.Tries < 2)
+}

@@ -48,7 +48,8 @@ func (c *Client) Producer(stream string) *Producer {
 
 // Publish appends events, next to each other, and returns when they are kept. Either
 // all of them are appended or none. If it returns an error for which Retryable is true, or the
-// cause of a cancelled ctx, the events may have been appended. After any other error they were not.
+// cause of a cancelled ctx, the events may have been appended. After any other error of the first attempt
+// ([Error.Tries] is 1) they were not; after one of a later attempt, an earlier one may have appended them.
 func (p *Producer) Publish(ctx context.Context, events ...NewEvent) (Published, error) {
 	r, err := jsonRequest("publish to "+p.name, http.MethodPost, streamPath(p.name, "/events"),
 		map[string][]NewEvent{"events": events})
@@ -107,11 +108,11 @@ func (p *Producer) send(ctx context.Context, r *request) (Published, error) {
 	r.header.Set("Producer-Epoch", strconv.FormatUint(p.epoch, 10))
 	r.header.Set("Producer-Seq", strconv.FormatUint(p.seq, 10))
 	published, err := answer[Published](ctx, p.c, r)
-	refused, ok := problem.As(err)
+	refused, _ := problem.As(err)
 	switch {
 	case err == nil:
 		p.seq++
-	case ok && refused.Code != "" && !refused.Retryable && refused.Code != problem.CodeConflict:
+	case decided(err) && refused.Code != problem.CodeConflict:
 		// The server has decided and appended nothing: the number is still free.
 	default:
 		// It may have been appended, or the server has forgotten where we were. Another request under the same number

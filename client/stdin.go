@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -70,7 +71,9 @@ func (c *Client) WriteStdinAt(ctx context.Context, id string, w StdinWrite) (Std
 
 // StdinWriter returns a writer to the stdin of an execution that begins at an offset: 0, or
 // the length of the stdin in StartRequest. Its Close ends the command's stdin. It is safe for
-// concurrent use. Each Write blocks until the command has received all of it.
+// concurrent use. Each Write blocks until the command has received all of it. If a Write fails and it is unknown
+// whether the command has received the bytes after those that were counted, the next Write must begin with them; with
+// others the error is reprise.ErrInvalid.
 func (c *Client) StdinWriter(ctx context.Context, id string, offset int64) io.WriteCloser {
 	return &stdinWriter{c: c, ctx: ctx, id: id, offset: offset}
 }
@@ -82,6 +85,7 @@ type stdinWriter struct {
 
 	mu     sync.Mutex
 	offset int64
+	doubt  []byte // of the failed write, of which the command may have some
 	closed bool
 }
 
@@ -107,10 +111,18 @@ func (w *stdinWriter) Write(p []byte) (int, error) {
 
 // send sends one chunk and returns the number of accepted bytes.
 func (w *stdinWriter) send(chunk []byte) (int, error) {
+	// The server would take other bytes at this offset for those that the command has already, and skip them.
+	if !bytes.HasPrefix(chunk, w.doubt) {
+		return 0, fmt.Errorf("%w: stdin: the bytes of the failed write come first", reprise.ErrInvalid)
+	}
 	at, err := w.c.WriteStdin(w.ctx, w.id, w.offset, chunk, false)
 	if err != nil {
+		if !decided(err) {
+			w.doubt = bytes.Clone(chunk)
+		}
 		return 0, err
 	}
+	w.doubt = nil
 	given := at.Offset - w.offset
 	if given <= 0 || given > int64(len(chunk)) {
 		return 0, fmt.Errorf("%w: stdin is at %d after %d bytes at %d", ErrProtocol, at.Offset, len(chunk), w.offset)

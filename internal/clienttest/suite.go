@@ -220,12 +220,17 @@ func (r *run) exactly(t *task, want []Event) error {
 	return r.compare(want, t.events)
 }
 
-// compare counts lost and repeated events and returns any other difference.
+// compare counts lost and repeated events and returns any other difference. An event without a seq, such as a part of
+// another one, is no event of the stream: it is a difference, and counts as neither lost nor repeated.
 func (r *run) compare(want, got []Event) error {
 	seen := map[uint64]int{}
 	var errs []error
 	last := uint64(0)
 	for i, e := range got {
+		if e.Seq == 0 {
+			errs = append(errs, fmt.Errorf("an event of type %q has no seq: %.80q", e.Type, e.Data))
+			continue
+		}
 		if seen[e.Seq]++; seen[e.Seq] > 1 {
 			r.doubled.Add(1)
 			errs = append(errs, fmt.Errorf("event %d comes twice", e.Seq))

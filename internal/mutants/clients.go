@@ -43,4 +43,9 @@ var clientMutants = []mutant{
 		file: "event.go", old: "t == TypeError || t == TypeOpen || ", new: "",
 		pkg: "./internal/api", run: "TestTypesWithMeaningsAreNotPublished",
 	},
+	{
+		name: "other bytes follow a failed write of stdin", rule: "G9, client rule 7",
+		file: "client/stdin.go", old: "	if !bytes.HasPrefix(chunk, w.doubt) {\n", new: "	if false {\n",
+		pkg: "./client", run: "TestStdinWriterRefusesOtherBytesAfterFailedWrite",
+	},
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import secrets
 import subprocess
 import threading
@@ -18,7 +19,7 @@ from conftest import Server, until
 from proxy import Proxy
 from scripted import Scripted, answer, problem
 
-from reprise import AsyncReprise, CommandError, GapError, NetworkError, ProblemError, Reprise
+from reprise import AsyncReprise, CommandError, GapError, NetworkError, ProblemError, ProtocolError, Reprise
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)
 
@@ -115,6 +116,41 @@ def test_stdin_arrives_once(server: Server, kind: str) -> None:
         assert raised.value.code == "stream_ended"
         again = call.client.stdin(id, writer.offset)
         call(getattr(again, "close", None) or again.aclose)  # has ended already
+
+
+def test_other_bytes_after_a_write_in_doubt_are_refused(kind: str) -> None:
+    kept = [answer(200, json.dumps({"offset": offset, "open": True}), "application/json") for offset in (4, 6)]
+    with Scripted(b"", *kept) as one, Caller(kind, one.url, "", give_up=0) as call:
+        stdin = call.client.stdin("x")
+        with pytest.raises(NetworkError):
+            call(stdin.write, b"one")
+        for other in (b"two", b"on"):
+            with pytest.raises(ValueError, match="the failed write"):
+                call(stdin.write, other)
+        call(stdin.write, b"one,")
+        call(stdin.write, b"20")
+        assert (stdin.offset, len(one.heads)) == (6, 3)
+
+
+def test_a_refusal_after_a_lost_answer_leaves_a_publish_in_doubt(kind: str) -> None:
+    kept = answer(200, json.dumps({"first": 1, "last": 1, "cursor": "c"}), "application/json")
+    with Scripted(b"", problem(401, "unauthenticated", False), kept) as one, Caller(kind, one.url, "") as call:
+        producer = call.client.producer("x")
+        with pytest.raises(ProblemError):
+            call(producer.publish, "n", 1)
+        call(producer.publish, "n", 2)
+        assert [one.header(i, "Producer-Epoch") for i in range(3)] == ["0", "0", "1"]
+
+
+def test_an_answer_without_its_members_is_an_error_of_the_client(kind: str) -> None:
+    with Scripted(answer(200, "{}", "application/json")) as one, Caller(kind, one.url, "") as call:
+        for method, arguments in (
+            (call.client.streams.list, ()),
+            (call.client.tasks.list, ()),
+            (call.client.stdin("x").write, ("a",)),
+        ):
+            with pytest.raises(ProtocolError, match="has no"):
+                call(method, *arguments)
 
 
 def test_signal_and_cancel(server: Server, kind: str) -> None:

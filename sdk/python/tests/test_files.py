@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import random
@@ -13,7 +14,7 @@ import pytest
 from both import KINDS
 from conftest import Server
 from proxy import Proxy
-from scripted import Scripted
+from scripted import Scripted, answer
 from test_calls import Caller
 
 from reprise import FileChange, FileChangedError, NetworkError, ProblemError
@@ -239,3 +240,17 @@ def test_a_key_is_not_asked_for_twice(kind: str) -> None:
         with pytest.raises(NetworkError) as raised:
             call(call.client.keys.create, "ci", ["read"])
         assert raised.value.tries == 1
+
+
+def test_a_move_that_may_have_arrived_is_not_sent_again(kind: str) -> None:
+    made = answer(200, "{}", "application/json")
+    for method, arguments, options, requests in (
+        ("move", ("work/a", "work/b"), {}, 1),
+        ("make_directory", ("work/a",), {}, 1),
+        ("make_directory", ("work/a",), {"parents": True}, 2),
+        ("set_mode", ("work/a", "0600"), {}, 2),
+    ):
+        with Scripted(b"", made) as one, Caller(kind, one.url, "") as call:
+            with contextlib.suppress(NetworkError):
+                call(getattr(call.client.files, method), *arguments, **options)
+            assert len(one.heads) == requests, method

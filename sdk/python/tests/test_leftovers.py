@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 from conftest import Server, until
+from scripted import Scripted
 
 from reprise import AsyncReprise, FileCursor, Reprise, RepriseError
+from reprise._io import AsyncSaver
 
 FOLLOWED = "for i in $(seq 6000); do echo $i; sleep 0.04; done"
 
@@ -161,3 +163,47 @@ def test_a_refused_start_leaves_nothing(server: Server) -> None:
     with Reprise(server.url, server.token) as client, pytest.raises(RepriseError, match="invalid"):
         client.run(["x"], labels={"": "y"})
     assert sockets() == before
+
+
+def test_a_save_that_has_begun_ends_before_a_cancelled_loop() -> None:
+    class Slow:
+        async def load(self) -> str:
+            return ""
+
+        async def save(self, cursor: str) -> None:
+            await asyncio.sleep(0.3)
+            saved.append(cursor)
+
+    async def main() -> None:
+        saver = AsyncSaver(Slow(), 0.01)
+        await saver.handled("first")
+        await asyncio.sleep(0.02)
+        await saver.handled("second")
+        saver._saved += 3600  # the third is not due yet
+        await saver.handled("third")
+        saver._saved -= 3600
+        saver.begin_wait()
+        await asyncio.sleep(0.05)  # its save has begun
+        waiting = asyncio.create_task(saver.end_wait())
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert saved == ["first", "second", "third"]
+
+    saved: list[str] = []
+    asyncio.run(main())
+
+
+def test_a_cancelled_write_is_in_doubt() -> None:
+    async def main() -> None:
+        with Scripted(lambda client: one.silent_after(b"")(client)) as one:
+            async with AsyncReprise(one.url, "") as client:
+                stdin = client.stdin("x")
+                with pytest.raises(asyncio.TimeoutError):
+                    await asyncio.wait_for(stdin.write(b"one"), 0.3)
+                with pytest.raises(ValueError, match="the failed write"):
+                    await stdin.write(b"two")
+                one.stopped.set()
+
+    asyncio.run(main())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -15,8 +16,10 @@ import httpx
 import pytest
 from conftest import Server, free_port, until
 
-from reprise import Reprise
+from reprise import AsyncReprise, Reprise
+from reprise._async.producer import AsyncProducer
 from reprise._sse import Decoder
+from reprise.mcp import EventStore, _load
 
 PROGRAM = pathlib.Path(__file__).with_name("mcp_server.py")
 
@@ -260,3 +263,25 @@ def test_a_store_of_one_session(kind: str, server: Server) -> None:
     assert kept == ("True", "True")
     assert [json.loads(message).get("id") for message in messages] == [None, 1]
     assert json.loads(messages[1])["result"]["content"][0]["text"] == "\u2028"
+
+
+def test_a_session_that_is_removed_while_an_answer_is_kept(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish = AsyncProducer.publish
+
+    async def main() -> None:
+        async with AsyncReprise(server.url, server.token) as client:
+            store = EventStore(client, prefix="mcp-removed")
+
+            async def removed(self: AsyncProducer, *args: Any, **options: Any) -> Any:  # between the parts of an answer
+                published = await publish(self, *args, **options)
+                await store._forget("session")
+                return published
+
+            monkeypatch.setattr(AsyncProducer, "publish", removed)
+            answer = _load(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"text": "x" * (300 << 10)}}))
+            assert await store._store("session", "1", answer) == "-"
+            assert store._broken == {"mcp-removed/session/1"}
+            await store._forget("session")
+            assert not store._broken and not store._producers
+
+    asyncio.run(main())

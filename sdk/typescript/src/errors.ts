@@ -147,3 +147,8 @@ export function isUnsent(error: unknown): boolean {
   const cause = (error.cause as { cause?: { code?: unknown; syscall?: unknown } } | undefined)?.cause
   return cause?.code === 'ECONNREFUSED' || cause?.syscall === 'connect' || cause?.code === 'UND_ERR_CONNECT_TIMEOUT'
 }
+
+/** Reports whether a request had no effect: the server has refused its first attempt finally. An earlier one may have arrived. */
+export function isDecided(error: unknown): boolean {
+  return error instanceof ProblemError && !error.retryable && error.tries < 2
+}

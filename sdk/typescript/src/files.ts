@@ -64,16 +64,22 @@ export class Files {
     return lazyStream(part(import('./download.js')).then(({ Downloader }) => new Downloader(this.caller, path, options)))
   }
 
-  /** Makes a directory; with `parents`, also the missing ones above it, and an existing directory is not an error. */
+  /**
+   * Makes a directory; with `parents`, also the missing ones above it, and an existing directory is not an error. Without `parents`
+   * the request is not sent again once it may have arrived, because a second one would find the directory.
+   */
   makeDirectory(path: string, options: { mode?: string; parents?: boolean } & CallOptions = {}): Promise<FileInfo> {
     const { signal, ...members } = options
-    return this.change(`make directory ${path}`, '/directory', { path, ...members }, signal)
+    return this.change(`make directory ${path}`, '/directory', { path, ...members }, signal, !members.parents)
   }
 
-  /** Moves a file or directory within its root. An existing target is replaced only with `overwrite`. */
+  /**
+   * Moves a file or directory within its root. An existing target is replaced only with `overwrite`. The request is not sent again
+   * once it may have arrived, because a second move would find nothing.
+   */
   move(from: string, to: string, options: { overwrite?: boolean } & CallOptions = {}): Promise<FileInfo> {
     const { signal, ...members } = options
-    return this.change(`move ${from}`, '/move', { from, to, ...members }, signal)
+    return this.change(`move ${from}`, '/move', { from, to, ...members }, signal, true)
   }
 
   /** Sets the permissions, in octal: `0644`. */
@@ -115,7 +121,7 @@ export class Files {
     return this.caller.json(request, signal)
   }
 
-  private change(op: string, rest: string, body: object, signal: AbortSignal | undefined): Promise<FileInfo> {
-    return this.caller.json(jsonRequest(op, 'POST', `/v1/files${rest}`, body), signal)
+  private change(op: string, rest: string, body: object, signal: AbortSignal | undefined, once = false): Promise<FileInfo> {
+    return this.caller.json({ ...jsonRequest(op, 'POST', `/v1/files${rest}`, body), once }, signal)
   }
 }

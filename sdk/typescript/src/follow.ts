@@ -221,8 +221,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
       const request: Request = { op, method: 'GET', path: `${path}/events`, query, anonymous: this.options.ticket !== undefined }
       const page = await caller.json<{ next_cursor: string }>(request, this.scope.signal)
       this.track.startAt(page.next_cursor)
-      this.saver.handled(page.next_cursor)
-      await this.saver.flush()
+      await this.saver.handled(page.next_cursor)
     } else if (after !== 'earliest') {
       if (!isCursorText(after)) throw givenUp(new RepriseError('cursor_malformed', false, 'the text is no cursor'), op, 0)
       this.track.startAt(after)

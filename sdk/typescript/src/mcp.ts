@@ -85,7 +85,9 @@ export class EventStores {
     const tail = parseCursor(stream.window.tail)
     if (tail && tail.seq > 0) {
       const after = formatCursor({ ...tail, seq: tail.seq - 1 })
-      const page = await this.reprise.streams.page(stream.name, { after, limit: 1 }).catch(() => undefined)
+      const page = await this.reprise.streams.page(stream.name, { after, limit: 1 }).catch((error: unknown) => {
+        if (!hasCode(error, ...noPosition)) throw error // it says nothing of the session's silence
+      })
       if (page?.events[0]) return page.events[0].time.getTime()
     }
     return Date.parse(stream.created)

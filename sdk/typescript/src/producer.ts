@@ -1,5 +1,5 @@
 import { type Caller, type Request, checkName, jsonRequest, parameters, pathOf } from './call.js'
-import { InvalidError, ProblemError } from './errors.js'
+import { InvalidError, type ProblemError, isDecided } from './errors.js'
 import { randomID } from './id.js'
 import type { CursorStore } from './saver.js'
 import type { NewEvent, Published, StreamOutcome } from './wire.js'
@@ -9,8 +9,9 @@ export interface ProducerOptions {
   /** 1 to 64 characters. A program that continues after a restart needs the same one. Default: a random one. */
   id?: string
   /**
-   * Stores the number of the next publish, so that a program continues with it after it was killed. The program must then first
-   * publish again the events without an acknowledgement: they are appended once, whether or not they had arrived.
+   * Stores how many publishes were kept, so that a program goes on after it was killed: with the one after `kept()`, which is
+   * appended once, whether or not it had arrived. After a publish of which it is unknown whether it was kept, or whose number
+   * could not be stored, the same events have to be published again: until then others are refused.
    */
   state?: CursorStore
 }
@@ -24,7 +25,9 @@ export class Producer {
   readonly id: string
   private epoch = 0
   private seq = 0
-  private loaded = false
+  private loading: Promise<void> | undefined
+  /** The content of the request that may have been appended under the present number. */
+  private doubt: string | undefined
   private turn: Promise<unknown> = Promise.resolve()
 
   /** @internal */
@@ -36,10 +39,17 @@ export class Producer {
     this.id = options.id ?? randomID()
   }
 
+  /** With `state`: the number of publishes that were kept, including those of earlier programs. */
+  async kept(): Promise<number> {
+    this.loading ??= this.load()
+    await this.loading
+    return this.seq
+  }
+
   /**
    * Appends events, next to each other, and resolves when they are kept. Either all of them are appended or none. If it fails
-   * with an error that is `retryable`, or because of signal, it is unknown whether they were appended. After any other error
-   * they were not.
+   * with an error that is `retryable`, or because of signal or `state`, it is unknown whether they were appended. After any other
+   * error of the first attempt (`tries` is 1) they were not; after one of a later attempt, an earlier one may have appended them.
    */
   publish(events: NewEvent | NewEvent[], options?: { signal?: AbortSignal }): Promise<Published> {
     const body = { events: Array.isArray(events) ? events : [events] }
@@ -75,7 +85,8 @@ export class Producer {
 
   private async sendNow(request: Request, signal: AbortSignal | undefined): Promise<Published> {
     signal?.throwIfAborted()
-    if (!this.loaded) await this.load()
+    await this.kept()
+    if (this.doubt !== undefined && this.doubt !== contentOf(request)) throw new InvalidError('what failed before comes first')
     const numbers = {
       'Producer-Id': this.id,
       'Producer-Epoch': String(this.epoch),
@@ -83,15 +94,18 @@ export class Producer {
     }
     try {
       const published = await this.caller.json<Published>({ ...request, headers: { ...request.headers, ...numbers } }, signal)
+      await this.options.state?.save(`${this.epoch}.${this.seq + 1}`)
       this.seq++
-      await this.save()
+      this.doubt = undefined
       return published
     } catch (error) {
-      // A refusal means that nothing was appended: the number is still free. Otherwise the request may have been appended, or
+      // A refusal at once means that nothing was appended: the number is still free. Otherwise the request may have been appended, or
       // the server has forgotten where we were. Another request under the same number would be taken for it and lost, and
-      // one that is still under way must not come after those that follow: a new epoch fences it off.
-      const decided = error instanceof ProblemError && !error.retryable && error.code !== 'conflict'
-      if (!decided && this.options.state === undefined) {
+      // one that is still under way must not come after those that follow: a new epoch fences it off. Where the number is
+      // stored, it stays, and the same request has to come again.
+      const refused = isDecided(error)
+      if (this.options.state) this.doubt ??= refused ? undefined : contentOf(request)
+      else if (!refused || (error as ProblemError).code === 'conflict') {
         this.epoch++
         this.seq = 0
       }
@@ -100,14 +114,19 @@ export class Producer {
   }
 
   private async load(): Promise<void> {
-    const text = (await this.options.state?.load()) ?? ''
-    const match = /^([0-9]+)\.([0-9]+)$/.exec(text)
-    if (text !== '' && !match) throw new InvalidError(`${JSON.stringify(text.slice(0, 60))} is no state of a producer`)
-    if (match) [this.epoch, this.seq] = [Number(match[1]), Number(match[2])]
-    this.loaded = true
+    try {
+      const text = (await this.options.state?.load()) || '0.0'
+      const match = /^([0-9]+)\.([0-9]+)$/.exec(text)
+      if (!match) throw new InvalidError(`${JSON.stringify(text.slice(0, 60))} is no state of a producer`)
+      ;[this.epoch, this.seq] = [Number(match[1]), Number(match[2])]
+    } catch (error) {
+      this.loading = undefined // the next call tries again
+      throw error
+    }
   }
+}
 
-  private async save(): Promise<void> {
-    await this.options.state?.save(`${this.epoch}.${this.seq}`)
-  }
+/** Tells the requests of a producer apart by what they append. */
+function contentOf({ path, query, body }: Request): string {
+  return [path, query, body].join()
 }

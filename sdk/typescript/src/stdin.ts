@@ -1,5 +1,5 @@
 import { type Caller, checkName, parameters, pathOf } from './call.js'
-import { InvalidError, ProblemError, ProtocolError } from './errors.js'
+import { InvalidError, ProblemError, ProtocolError, isDecided } from './errors.js'
 import type { StdinState } from './wire.js'
 
 /** The size of one request, and so of what is sent again after a lost connection. */
@@ -12,6 +12,8 @@ const chunkSize = 1 << 20
 export class Stdin {
   private turn: Promise<unknown> = Promise.resolve()
   private closed = false
+  /** The bytes of a failed write, of which the command may have some. */
+  private doubt = new Uint8Array()
 
   /** @internal */
   constructor(
@@ -22,7 +24,10 @@ export class Stdin {
     private readonly options: { writer?: string; signal?: AbortSignal },
   ) {}
 
-  /** Writes text or bytes to the command. It waits while the command does not read. */
+  /**
+   * Writes text or bytes to the command. It waits while the command does not read. After an error that is `retryable`, the command
+   * may have some of the bytes from `offset` on: the next write must begin with all of them, or is refused.
+   */
   write(data: string | Uint8Array): Promise<void> {
     const bytes = typeof data === 'string' ? new TextEncoder().encode(data) : data
     return this.inTurn(async () => {
@@ -38,17 +43,23 @@ export class Stdin {
   close(): Promise<void> {
     return this.inTurn(async () => {
       if (this.closed) return
-      this.closed = true
       try {
         await writeStdin(this.caller, this.id, this.offset, new Uint8Array(), { ...this.options, eof: true })
       } catch (error) {
         if (!(error instanceof ProblemError && error.code === 'stream_ended')) throw error
       }
+      this.closed = true
     })
   }
 
   private async send(chunk: Uint8Array): Promise<number> {
-    const state = await writeStdin(this.caller, this.id, this.offset, chunk, this.options)
+    // The server would take other bytes at this offset for those that the command has already, and skip them.
+    if (this.doubt.some((byte, i) => byte !== chunk[i])) throw new InvalidError('what failed before comes first')
+    const state = await writeStdin(this.caller, this.id, this.offset, chunk, this.options).catch((error: unknown) => {
+      if (!isDecided(error)) this.doubt = chunk.slice()
+      throw error
+    })
+    this.doubt = new Uint8Array()
     const given = state.offset - this.offset
     if (given <= 0 || given > chunk.length) {
       throw new ProtocolError(`stdin is at ${state.offset} after ${chunk.length} bytes at ${this.offset}`)

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { test } from 'node:test'
 import { ForeignSpell } from '#esm/foreign.js'
-import { ForeignError, GapError, MemoryCursor, ProblemError, ProtocolError, RepriseError } from 'reprise'
+import { ForeignError, GapError, MemoryCursor, ProblemError, ProtocolError, type Reprise, RepriseError } from 'reprise'
 import { type Answer, all, cursor, end, epoch, event, foreign, gap, otherEpoch, problem, script, stream, until } from './script.js'
 
 const seqs = async (events: AsyncIterable<{ seq: number }>) => (await all(events)).map((event) => event.seq)
@@ -341,6 +341,24 @@ test('after=tail asks once where the tail is', async (t) => {
   assert.deepEqual(s.requests.slice(1).map((request) => request.headers['last-event-id']), [cursor(5), cursor(5)])
 })
 
+test('a store that fails at the cursor of the tail ends the loop, and nothing is left unhandled', async (t) => {
+  const unhandled: unknown[] = []
+  const note = (error: unknown) => unhandled.push(error)
+  process.on('unhandledRejection', note)
+  t.after(() => process.off('unhandledRejection', note))
+  const page = { events: [], next_cursor: cursor(5), has_more: false, ended: false, window: {} }
+  const s = await script(
+    t,
+    (_, response) => response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify(page)),
+    stream([event(6), end(7)]),
+  )
+  const cursors = { load: () => '', save: () => Promise.reject(new Error('full')) }
+  await assert.rejects(all(s.client().follow('x', { cursors, after: 'tail' })), { code: 'cursor_store' })
+  assert.equal(s.requests.length, 1)
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  assert.deepEqual(unhandled, [])
+})
+
 test('a ticket goes in the URL in place of the token, and is renewed once when it is refused', async (t) => {
   const refused = problem(401, 'unauthenticated')
   const s = await script(t, stream([event(1)]), refused, stream([event(2)]), refused, refused)
@@ -375,6 +393,78 @@ test('a signal that may have arrived is not sent again, other calls are', async 
   const refused = await script(t, busy, (_, response) => response.writeHead(204).end())
   await refused.client().signal('x', 'INT')
   assert.equal(refused.requests.length, 2)
+})
+
+test('a file is not moved again, nor a directory made, by a request that may have arrived', async (t) => {
+  const lost = (_: unknown, response: import('node:http').ServerResponse) => void response.destroy()
+  const made = (_: unknown, response: import('node:http').ServerResponse) =>
+    response.writeHead(200, { 'Content-Type': 'application/json' }).end('{}')
+  for (const [call, requests] of [
+    [(client: Reprise) => client.files.move('work/a', 'work/b'), 1],
+    [(client: Reprise) => client.files.makeDirectory('work/a'), 1],
+    [(client: Reprise) => client.files.makeDirectory('work/a', { parents: true }), 2],
+    [(client: Reprise) => client.files.setMode('work/a', '0600'), 2],
+  ] as const) {
+    const s = await script(t, lost, made)
+    await Promise.allSettled([call(s.client())])
+    assert.equal(s.requests.length, requests)
+  }
+})
+
+test('after a publish in doubt, a producer with state sends those events again and no others', async (t) => {
+  const lost = (_: unknown, response: import('node:http').ServerResponse) => void response.destroy()
+  const kept = (_: unknown, response: import('node:http').ServerResponse) =>
+    response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify({ first: 1, last: 1, cursor: cursor(1) }))
+  const s = await script(t, lost, kept, kept, problem(422, 'invalid'), kept)
+  const state = new MemoryCursor()
+  let full = true
+  const store = { load: () => state.load(), save: (text: string) => (full ? Promise.reject(new Error('full')) : state.save(text)) }
+  const producer = s.client({ giveUp: 0 }).producer('x', { id: 'p', state: store })
+  await assert.rejects(producer.publish({ data: 1 }), { code: 'connection' })
+  await assert.rejects(producer.publish({ data: 2 }), { code: 'invalid', tries: 0 })
+  await assert.rejects(producer.publish({ data: 1 }), /full/) // the number is not stored: it is in doubt again
+  full = false
+  await assert.rejects(producer.publishBytes('2'), { code: 'invalid', tries: 0 })
+  await producer.publish({ data: 1 })
+  assert.equal(state.load(), '0.1')
+  await assert.rejects(producer.publish({ data: 2 }), { code: 'invalid', tries: 1 }) // refused by the server, and not in doubt
+  await producer.publish({ data: 3 })
+  assert.deepEqual(s.requests.map((request) => request.headers['producer-seq']), ['0', '0', '0', '1', '1'])
+})
+
+test('a refusal after a lost answer leaves a publish in doubt', async (t) => {
+  const lost = (_: unknown, response: import('node:http').ServerResponse) => void response.destroy()
+  const kept = (_: unknown, response: import('node:http').ServerResponse) =>
+    response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify({ first: 1, last: 1, cursor: cursor(1) }))
+  const refused = problem(401, 'unauthenticated')
+  const s = await script(t, lost, refused, kept)
+  const producer = s.client().producer('x')
+  await assert.rejects(producer.publish({ data: 1 }), { code: 'unauthenticated', tries: 2 })
+  await producer.publish({ data: 2 })
+  assert.deepEqual(s.requests.map((request) => request.headers['producer-epoch']), ['0', '0', '1'])
+  const stored = await script(t, lost, refused, refused, kept)
+  const other = stored.client().producer('x', { state: new MemoryCursor() })
+  for (const _ of [1, 2]) await assert.rejects(other.publish({ data: 1 }), { code: 'unauthenticated' })
+  await assert.rejects(other.publish({ data: 2 }), { code: 'invalid', tries: 0 })
+  await other.publish({ data: 1 })
+})
+
+test('after a write in doubt, the same bytes come first, and a close that failed is tried again', async (t) => {
+  const lost = (_: unknown, response: import('node:http').ServerResponse) => void response.destroy()
+  const at = (offset: number, open: boolean) => (_: unknown, response: import('node:http').ServerResponse) =>
+    response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify({ offset, open }))
+  const busy = problem(503, 'shutting_down', { retryable: true }) // Deno sends again what is lost on a used connection
+  const s = await script(t, lost, at(4, true), at(6, true), busy, at(6, false))
+  const stdin = s.client({ giveUp: 0 }).stdin('x')
+  await assert.rejects(stdin.write('one'), { code: 'connection' })
+  for (const other of ['two', 'on']) await assert.rejects(stdin.write(other), { code: 'invalid' })
+  await stdin.write('one,')
+  await stdin.write('20')
+  assert.equal(stdin.offset, 6)
+  await assert.rejects(stdin.close(), { code: 'shutting_down' })
+  await stdin.close()
+  await stdin.close()
+  assert.equal(s.requests.length, 5)
 })
 
 test('events that something in front of the server adds are not given', async (t) => {

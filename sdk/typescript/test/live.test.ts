@@ -227,6 +227,7 @@ test('a producer that was killed goes on with its number', async () => {
   await first.publish({ data: 2 })
   state.save(before) // killed before it could note that 2 was kept
   const second = reprise.producer('restarts', { id: 'p', state })
+  assert.equal(await second.kept(), 1)
   const again = await second.publish({ data: 2 })
   assert.deepEqual([again.duplicate, again.first], [true, 2])
   await second.publish({ data: 3 })

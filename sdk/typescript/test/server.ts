@@ -8,7 +8,7 @@ import type { TestContext } from 'node:test'
 import { Reprise, type Options } from 'reprise'
 
 /** The program under test: REPRISE_BINARY, or built from this checkout. */
-function binary(): string {
+export function binary(): string {
   const given = process.env['REPRISE_BINARY']
   if (given) return given
   const root = join(import.meta.dirname, '..', '..')

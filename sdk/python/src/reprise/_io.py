@@ -170,7 +170,12 @@ class AsyncSaver:
         task, self._task = self._task, None
         if not task.done() and self._pending:
             task.cancel()  # it has not begun to save
-        await asyncio.wait((task,))  # a cancellation of this task comes through, that of the other does not
+        try:
+            await asyncio.wait((task,))  # a cancellation of this task comes through, that of the other does not
+        except asyncio.CancelledError:
+            await asyncio.wait((task,), timeout=LAST_WORD)  # what has begun to save does not outlive the loop
+            task.cancel()
+            raise
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error
 

@@ -113,3 +113,8 @@ def unsent(error: RepriseError) -> bool:
     if isinstance(error, ProblemError):
         return bool(error.code) and error.retryable
     return isinstance(error, NetworkError) and error.unsent
+
+
+def decided(error: BaseException) -> bool:
+    """Whether a request had no effect: the server has refused its first attempt finally. An earlier one may have arrived."""
+    return isinstance(error, ProblemError) and bool(error.code) and not error.retryable and error.tries < 2

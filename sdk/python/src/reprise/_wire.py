@@ -54,6 +54,13 @@ class Request:
         return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
 
 
+class Answer(dict[str, Any]):
+    """The JSON object of an answer. A missing member raises ProtocolError."""
+
+    def __missing__(self, name: str) -> Any:
+        raise ProtocolError(f"the answer has no {name!r}")
+
+
 def json_request(op: str, method: str, path: str, body: object) -> Request:
     """A request with a JSON body. Raises ValueError or TypeError for values that JSON cannot represent."""
     return Request(op, method, path, headers={"Content-Type": JSON}, body=to_json(body))

@@ -195,7 +195,7 @@ class EventStore(_Base):
         for part in parts:
             await producer.publish("part", part.encode())
         if _is_response(text):
-            del self._producers[name]
+            self._producers.pop(name, None)  # its session may have been removed meanwhile
             return (await producer.end("completed", last)).cursor
         return (await producer.publish("message", last.encode())).cursor
 
@@ -302,9 +302,10 @@ class EventStore(_Base):
         """Removes the streams of a session that have not ended. Ended streams expire by themselves."""
         prefix = self._name(session, "").rpartition("/")[0] + "/"
         for name in [name for name in self._producers if name.startswith(prefix)]:
-            del self._producers[name]
+            self._producers.pop(name, None)
             with suppress(RepriseError):
                 await self._client.streams.remove(name)
+        self._broken = {name for name in self._broken if not name.startswith(prefix)}
 
     async def remove_session(self, session: str) -> int:
         """Removes all streams of a session, and returns how many there were."""

@@ -120,7 +120,7 @@ class AsyncTransport:
         if not isinstance(answer, dict):
             raise ProtocolError("the answer is no JSON object")
         self.met.yes = True
-        return answer
+        return _wire.Answer(answer)
 
 
 async def read(response: httpx.Response, bound: int, deadline: float | None) -> bytes | None:

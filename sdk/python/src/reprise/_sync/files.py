@@ -56,15 +56,20 @@ class Files:
         return self._stat(f"show {path}", path, checksum)
 
     def make_directory(self, path: str, *, mode: str = "", parents: bool = False) -> FileInfo:
-        """Makes a directory; with parents, also the missing ones above it, and an existing directory is not an error."""
+        """Makes a directory; with parents, also the missing ones above it, and an existing directory is not an error. Without
+        parents the request is not sent again once it may have arrived, because a second one would find the directory."""
         body: dict[str, Any] = {"path": path, "parents": parents}
         if mode:
             body["mode"] = mode
-        return self._change(f"make directory {path}", "/directory", body)
+        return self._change(f"make directory {path}", "/directory", body, once=not parents)
 
     def move(self, source: str, target: str, *, overwrite: bool = False) -> FileInfo:
-        """Moves a file or directory within its root. An existing target is replaced only with overwrite."""
-        return self._change(f"move {source}", "/move", {"from": source, "to": target, "overwrite": overwrite})
+        """Moves a file or directory within its root. An existing target is replaced only with overwrite.
+
+        The request is not sent again once it may have arrived, because a second move would find nothing.
+        """
+        body = {"from": source, "to": target, "overwrite": overwrite}
+        return self._change(f"move {source}", "/move", body, once=True)
 
     def set_mode(self, path: str, mode: str) -> FileInfo:
         """Sets the permissions, in octal: "0644"."""
@@ -260,8 +265,10 @@ class Files:
         query = [("path", path), *([("checksum", "true")] if checksum else [])]
         return FileInfo._read(self._transport.call(_wire.Request(op, "GET", _FILES + "/stat", query, patient=True)))
 
-    def _change(self, op: str, rest: str, body: dict[str, Any]) -> FileInfo:
-        return FileInfo._read(self._transport.call(_wire.json_request(op, "POST", _FILES + rest, body)))
+    def _change(self, op: str, rest: str, body: dict[str, Any], once: bool = False) -> FileInfo:
+        request = _wire.json_request(op, "POST", _FILES + rest, body)
+        request.once = once
+        return FileInfo._read(self._transport.call(request))
 
 
 def _check_part(op: str, status: int, headers: Any, file: FileInfo, have: int) -> None:

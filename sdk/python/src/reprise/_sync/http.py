@@ -121,7 +121,7 @@ class Transport:
         if not isinstance(answer, dict):
             raise ProtocolError("the answer is no JSON object")
         self.met.yes = True
-        return answer
+        return _wire.Answer(answer)
 
 
 def read(response: httpx.Response, bound: int, deadline: float | None) -> bytes | None:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import _wire
+from .._retry import decided
 from ..errors import ProblemError
 from ..models import Published
 from .http import Transport
@@ -38,7 +39,7 @@ class Producer:
         """Appends one event. data is a JSON value, or bytes, which are kept unchanged. Returns when the event is kept.
 
         If the call raises a retryable error or is cancelled, it is unknown whether the event was appended. After any other
-        error it was not.
+        error of the first attempt (`tries` is 1) it was not; after one of a later attempt, an earlier one may have appended it.
         """
         if not isinstance(data, (bytes, bytearray, memoryview)):
             return self.publish_many([(type, data)], number=number)
@@ -74,8 +75,8 @@ class Producer:
                 # appended, or the server has forgotten where we were. Another request under the same number would be taken
                 # for it and lost, and one that is still under way must not come after those that follow: a new epoch fences
                 # it off.
-                decided = isinstance(error, ProblemError) and error.code and not error.retryable
-                if number is None and not (decided and getattr(error, "code", "") != "conflict"):
+                conflict = isinstance(error, ProblemError) and error.code == "conflict"
+                if number is None and (conflict or not decided(error)):
                     self._epoch, self._next = self._epoch + 1, 0
                 raise
             if number is None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 
 from .. import _wire
+from .._retry import decided
 from ..errors import ProblemError, ProtocolError
 from .http import Transport
 
@@ -27,13 +28,15 @@ class Stdin:
         self.offset: int = offset
         self._path = _wire.named_path("executions", id, "/stdin")
         self._turn = threading.Lock()
+        self._doubt = b""  # the bytes of a failed write, of which the command may have some
         self.closed: bool = False
 
     def write(self, data: bytes | str) -> None:
         """Writes data to the command. Waits while the command does not read.
 
-        Raises ProblemError with the code "stream_ended" after the end of stdin or of the execution, and with "conflict" if
-        bytes before the offset are missing.
+        If the call raises a retryable error or is cancelled, the command may have some of the bytes from `offset` on. The next
+        write must then begin with all of them; another one raises ValueError. Raises ProblemError with the code "stream_ended"
+        after the end of stdin or of the execution, and with "conflict" if bytes before the offset are missing.
         """
         rest = memoryview(data.encode() if isinstance(data, str) else data)
         with self._turn:
@@ -44,7 +47,16 @@ class Stdin:
                 rest = rest[taken:]
 
     def _send(self, chunk: bytes) -> int:
-        answer = self._transport.call(self._request(chunk))
+        # The server would take other bytes at this offset for those that the command has already, and skip them.
+        if not chunk.startswith(self._doubt):
+            raise ValueError("the bytes of the failed write come first")
+        try:
+            answer = self._transport.call(self._request(chunk))
+        except BaseException as error:
+            if not decided(error):
+                self._doubt = chunk
+            raise
+        self._doubt = b""
         taken = int(answer["offset"]) - self.offset
         if not 0 < taken <= len(chunk):
             raise ProtocolError(f"stdin is at {answer['offset']} after {len(chunk)} bytes at {self.offset}")
