@@ -17,29 +17,32 @@ import (
 // syncs as often, with as many entries in one pipeline.
 func publishRace(connections, batch int) Race {
 	const limit, peer = "limit=counting", "peer=redis-xadd-synced"
-	what := fmt.Sprintf("publish %d a request, %d connections, ", batch, connections)
-	row := Row{
-		Target: "Q1", What: what + "durable", Unit: "events/s", Ours: "store=sqlite", Limit: limit, Peer: peer,
-		Goal: Bound{Least: 400_000},
-	}
+	target, goal := "Q1", Bound{Least: 400_000}
 	switch {
 	case batch == 1:
-		row.Target, row.Goal = "Q2", Bound{Than: limit, Least: 0.5}
+		target, goal = "Q2", Bound{Than: limit, Least: 0.5}
 	case connections > 1:
-		row.Goal = Bound{Least: 700_000}
+		goal = Bound{Least: 700_000}
 	}
-	memory := row
-	memory.Ours, memory.What, memory.Goal = "store=memory", what+"memory", Bound{}
+	row := func(store, name string, goal Bound) Row {
+		what := fmt.Sprintf("publish %d a request, %d connections, %s", batch, connections, name)
+		return Row{
+			Target: target, What: what, Unit: "events/s", Ours: "store=" + store, Limit: limit, Peer: peer, Goal: goal,
+		}
+	}
 	redis := redisEngine()
 	return Race{
 		Name: fmt.Sprintf("Publish%dx%d", connections, batch),
 		Contenders: []Contender{
 			{limit, publishCounted(connections, batch), false},
+			{"store=log", publishProduct("log:", connections, batch), false},
 			{"store=sqlite", publishProduct("sqlite:", connections, batch), false},
 			{"store=memory", publishProduct("memory:", connections, batch), false},
 			redis.contender(peer, publishRedis(connections, batch)),
 		},
-		Rows: []Row{row, memory},
+		Rows: []Row{
+			row("log", "embedded log", goal), row("sqlite", "SQLite", Bound{}), row("memory", "memory", Bound{}),
+		},
 	}
 }
 
