@@ -85,6 +85,16 @@ func (p *process) cpu() (time.Duration, error) {
 	return time.Duration(n), err
 }
 
+func (p *process) burst(n int) error {
+	_, err := p.ask("burst " + strconv.Itoa(n))
+	return err
+}
+
+func (p *process) steady(n int) error {
+	_, err := p.ask("steady " + strconv.Itoa(n))
+	return err
+}
+
 // Close ends the process.
 func (p *process) Close() error {
 	_ = p.in.Close()
@@ -102,6 +112,8 @@ func Serve(ctx context.Context, args []string) error {
 		start = apart
 	case mcpServer:
 		return serveMCP(ctx)
+	case ticks:
+		return printTicks(strings.Join(args[2:], " "))
 	}
 	if start == nil {
 		return fmt.Errorf("no server %q", args[1])

@@ -120,6 +120,18 @@ type lapFunc func(ctx context.Context) (Sample, error)
 func (f lapFunc) Lap(ctx context.Context) (Sample, error) { return f(ctx) }
 func (lapFunc) Close() error                              { return nil }
 
+// once is a lapFunc that does its work in the first lap alone, for what comes out alike each time.
+func once(lap lapFunc) lapFunc {
+	done := false
+	return func(ctx context.Context) (Sample, error) {
+		if done {
+			return nil, nil
+		}
+		done = true
+		return lap(ctx)
+	}
+}
+
 // closing is a Runner with what is to be closed after the laps.
 type closing struct {
 	lapFunc

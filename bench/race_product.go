@@ -23,6 +23,9 @@ func (p *product) eventRequest(method, path, body string) []byte {
 	return []byte(head + "\r\n" + body)
 }
 
+// cpu is the time that the process of the server has used.
+func (p *product) cpu() (time.Duration, error) { return cpuTimeOf(p.cmd.Process.Pid) }
+
 // publish makes a stream with n events, which is ended if that is asked for.
 func (p *product) publish(path string, n int, ended bool) error {
 	w, err := dialWire(p.addr)
@@ -31,7 +34,7 @@ func (p *product) publish(path string, n int, ended bool) error {
 	}
 	defer w.Close()
 	const batch = 100
-	retention := fmt.Sprintf(`{"retention":{"max_events":%d,"max_bytes":%d}}`, n+1, 1<<30)
+	retention := fmt.Sprintf(`{"retention":{"max_events":%d,"max_bytes":%d}}`, n+batch, 1<<30)
 	requests := [][]byte{newRequest("PUT", path, p.token, "application/json", []byte(retention))}
 	for range n / batch {
 		requests = append(requests,

@@ -47,9 +47,11 @@ func publishRace(connections, batch int) Race {
 }
 
 // publishBody is a body of so many events in lines of JSON.
-func publishBody(batch int) []byte {
-	line := fmt.Appendf(nil, `{"data":"%s"}`+"\n", newPayload())
-	return bytes.Repeat(line, batch)
+func publishBody(batch int) []byte { return linesOf(newPayload(), batch) }
+
+// linesOf is publishBody with data.
+func linesOf(data []byte, batch int) []byte {
+	return bytes.Repeat(fmt.Appendf(nil, `{"data":"%s"}`+"\n", data), batch)
 }
 
 // publishLap has each connection publish for a while.

@@ -162,13 +162,14 @@ func resume(name string, events int) func(context.Context, Scale) (Runner, error
 		if err != nil {
 			return nil, err
 		}
-		return closing{func(context.Context) (Sample, error) { return resumeLap(p, after, n) }, stop}, nil
+		return closing{func(context.Context) (Sample, error) { return resumeLap(p, p.addr, request(after), n) }, stop},
+			nil
 	}
 }
 
-// resumeLap resumes n times.
-func resumeLap(p *process, after string, n int) (Sample, error) {
-	before, err := p.cpu()
+// resumeLap resumes n times. server tells what CPU time it has used.
+func resumeLap(server interface{ cpu() (time.Duration, error) }, addr string, request []byte, n int) (Sample, error) {
+	before, err := server.cpu()
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +182,7 @@ func resumeLap(p *process, after string, n int) (Sample, error) {
 		readers.Go(func() {
 			buf := make([]byte, 16<<10)
 			for left.Add(-1) >= 0 {
-				if _, err := readEvents(p.addr, request(after), resumeEvents, buf); err != nil {
+				if _, err := readEvents(addr, request, resumeEvents, buf); err != nil {
 					failed.Store(&err)
 					return
 				}
@@ -193,7 +194,7 @@ func resumeLap(p *process, after string, n int) (Sample, error) {
 	if err := failed.Load(); err != nil {
 		return nil, *err
 	}
-	cpu, err := p.cpu()
+	cpu, err := server.cpu()
 	return Sample{
 		"resumes/s":     float64(n) / took.Seconds(),
 		"cpu-us/resume": float64((cpu - before).Microseconds()) / float64(n),

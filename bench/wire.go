@@ -33,36 +33,56 @@ func newRequest(method, path, token, contentType string, body []byte) []byte {
 
 // do sends a request and reads the response, whose body must have a Content-Length. It fails unless the status is 2xx.
 func (w *wire) do(request []byte) error {
-	if _, err := w.conn.Write(request); err != nil {
-		return err
-	}
-	status, err := w.line()
+	length, err := w.send(request)
 	if err != nil {
 		return err
 	}
+	_, err = w.in.Discard(length)
+	return err
+}
+
+// ask is do for a caller who wants the body.
+func (w *wire) ask(request []byte) (body []byte, err error) {
+	length, err := w.send(request)
+	if err != nil {
+		return nil, err
+	}
+	body = make([]byte, length)
+	_, err = io.ReadFull(w.in, body)
+	return body, err
+}
+
+// send sends a request and reads the head of the response. It returns the length of the body, which is not read yet,
+// or the body in an error unless the status is 2xx.
+func (w *wire) send(request []byte) (length int, err error) {
+	if _, err := w.conn.Write(request); err != nil {
+		return 0, err
+	}
+	status, err := w.line()
+	if err != nil {
+		return 0, err
+	}
 	ok := len(status) > 9 && status[9] == '2'
 	status = bytes.Clone(status)
-	length := 0
 	for {
 		line, err := w.line()
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if len(line) == 0 {
 			break
 		}
 		if value, found := bytes.CutPrefix(line, []byte("Content-Length: ")); found {
 			if length, err = strconv.Atoi(string(value)); err != nil {
-				return err
+				return 0, err
 			}
 		}
 	}
 	if ok {
-		_, err := w.in.Discard(length)
-		return err
+		return length, nil
 	}
 	body, _ := io.ReadAll(io.LimitReader(w.in, int64(length)))
-	return fmt.Errorf("%s: %s", status, body)
+	return 0, fmt.Errorf("%s: %s", status, body)
 }
 
 // line returns a line without its end, good until the next read.
