@@ -36,11 +36,13 @@ func LastResults(dir string) (path string, samples Samples, err error) {
 	return "", nil, nil
 }
 
-// CompareRuns compares the rows of two runs that were made at different times on machines of one kind. Such a machine is
-// now faster and now slower, so what is compared is ours divided by the limit of the same lap, or by the first peer where
-// there is no limit. Memory does not depend on that and is compared itself. Least and Most are taken over all pairs of a
-// lap before and a lap after, since laps of different runs are no pairs: a row is slower if each of its laps after is
-// worse than each before, and the median by more than a twentieth. Rows that one of the runs does not have are left out.
+// CompareRuns compares the rows of two runs that were made at different times on machines of one kind. Such a machine
+// is now faster and now slower, so what is compared is ours divided by the limit of the same lap, or by the first peer
+// where there is no limit. Memory does not depend on that and is compared itself.
+//
+// Least and Most are taken over all pairs of a lap before and a lap after, since laps of different runs are no pairs: a
+// row is slower if each of its laps after is worse than each before, and the median by more than a twentieth. Rows that
+// one of the runs does not have are left out.
 func CompareRuns(races []Race, before, after Samples) []Comparison {
 	var list []Comparison
 	for _, race := range races {
@@ -66,8 +68,8 @@ func (row Row) relative(race string, samples Samples) []float64 {
 		return ours
 	}
 	than := row.Limit
-	if than == "" {
-		than = row.Peer
+	if than == "" && len(row.Peers) > 0 {
+		than = row.Peers[0]
 	}
 	base := samples["Benchmark"+race+"/"+than][row.Unit]
 	var list []float64

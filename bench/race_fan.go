@@ -92,7 +92,7 @@ func burstRace() Race {
 		}),
 		Rows: []Row{{
 			Target: "P5", What: "bursts of 32 to 1,000 readers", Unit: "deliveries/s",
-			Ours: fanOurs, Limit: fanLimit, Peer: fanPeer,
+			Ours: fanOurs, Limit: fanLimit, Peers: []string{fanPeer},
 			First: Bound{Than: fanLimit, Least: 0.6}, Goal: Bound{Than: fanLimitRaw, Least: 0.7},
 		}},
 	}
@@ -108,7 +108,7 @@ func singleRace() Race {
 		}),
 		Rows: []Row{{
 			Target: "P6", What: "single events to 1,000 readers", Unit: "cpu-us/delivery",
-			Ours: fanOurs, Limit: fanLimit, Peer: fanPeer,
+			Ours: fanOurs, Limit: fanLimit, Peers: []string{fanPeer},
 			First: Bound{Than: fanLimit, Most: 1.2}, Goal: Bound{Than: fanLimitRaw, Most: 1.15},
 		}},
 	}
@@ -148,7 +148,7 @@ func latencyRace() Race {
 		}),
 		Rows: []Row{{
 			Target: "P7", What: "p99 to 1,000 readers", Unit: "p99-ms",
-			Ours: fanOurs, Limit: fanLimit, Peer: fanPeer,
+			Ours: fanOurs, Limit: fanLimit, Peers: []string{fanPeer},
 			First: Bound{Than: fanLimit, Most: 1.3}, Goal: Bound{Than: fanLimitRaw, Most: 1.1},
 		}},
 	}
@@ -189,7 +189,7 @@ func idleRace() Race {
 		},
 		Rows: []Row{{
 			Target: "P8", What: "memory per idle reader, 9,000 readers", Unit: "KiB/reader",
-			Ours: fanOurs, Limit: fanLimit, Peer: fanPeer,
+			Ours: fanOurs, Limit: fanLimit, Peers: []string{fanPeer},
 			First: Bound{Than: fanLimit, Unit: "KiB+4/reader", Most: 1}, Goal: Bound{Most: 1.5},
 		}},
 	}

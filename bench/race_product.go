@@ -68,7 +68,7 @@ func productReplayRace() Race {
 	row := func(store, name string, goal Bound) Row {
 		return Row{
 			Target: "Q5", What: "replay of 100,000 by the server, " + name, Unit: "events/s", Ours: "store=" + store,
-			Limit: ready, Peer: gosse, Goal: goal,
+			Limit: ready, Peers: []string{gosse}, Goal: goal,
 		}
 	}
 	goal := func(least float64) Bound {
@@ -129,7 +129,7 @@ func productIdleRace() Race {
 		},
 		Rows: []Row{{
 			Target: "Q8", What: "memory per idle reader of the server, 9,000 readers", Unit: "KiB/reader", Ours: ours,
-			Limit: raw, Peer: gosse, Goal: Bound{Most: 2},
+			Limit: raw, Peers: []string{gosse}, Goal: Bound{Most: 2},
 		}},
 	}
 }

@@ -11,7 +11,9 @@ import (
 func productFanRace() Race {
 	const durable, memory = "store=log", "store=memory"
 	row := func(ours, what, unit string, goal Bound) Row {
-		return Row{Target: "Q7", What: what, Unit: unit, Ours: ours, Limit: fanLimitRaw, Peer: fanPeer, Goal: goal}
+		return Row{
+			Target: "Q7", What: what, Unit: unit, Ours: ours, Limit: fanLimitRaw, Peers: []string{fanPeer}, Goal: goal,
+		}
 	}
 	race := Race{Name: "ProductFan", Contenders: []Contender{
 		{fanLimitRaw, fanProcess("fan-raw", fanWholeLap), false},

@@ -29,8 +29,8 @@ func heapShapes(scale Scale) (many, one shape) {
 	return shape{scale.Of(1000, 50), 1, 100}, shape{1, 100, scale.Of(2000, 100)}
 }
 
-// productHeapRace is Q9: what a kept event takes in the heap of the server, whatever the shape. The limit and the row of
-// the library are processes of their own, whose heap is measured from inside.
+// productHeapRace is Q9: what a kept event takes in the heap of the server, whatever the shape. The limit and the
+// library run in processes of their own, whose heap is measured from inside.
 func productHeapRace() Race {
 	const least = "limit=bytelog/size=200"
 	const many, one = "streams=1000/batch=1", "streams=1/batch=100"

@@ -14,7 +14,7 @@ func productResumeRace() Race {
 	row := func(ours, name string) Row {
 		return Row{
 			Target: "Q6", What: "resume of 10 of 100,000 by the server, " + name, Unit: "resumes/s", Ours: ours,
-			Limit: ready, Peer: gosse,
+			Limit: ready, Peers: []string{gosse},
 			Goal: Bound{Than: ready, Least: 0.85, Also: &Bound{Than: gosse, Least: 1.1}},
 		}
 	}

@@ -27,7 +27,8 @@ func publishRace(connections, batch int) Race {
 	row := func(store, name string, goal Bound) Row {
 		what := fmt.Sprintf("publish %d a request, %d connections, %s", batch, connections, name)
 		return Row{
-			Target: target, What: what, Unit: "events/s", Ours: "store=" + store, Limit: limit, Peer: peer, Goal: goal,
+			Target: target, What: what, Unit: "events/s", Ours: "store=" + store, Limit: limit, Peers: []string{peer},
+			Goal: goal,
 		}
 	}
 	redis := redisEngine()

@@ -20,7 +20,7 @@ func replayRace() Race {
 	ours := func(store string) Row {
 		return Row{
 			Target: "P3", What: "replay of 100,000 over HTTP, " + store, Unit: "events/s",
-			Ours: "store=" + store + "/size=200", Limit: ready, Peer: gosse,
+			Ours: "store=" + store + "/size=200", Limit: ready, Peers: []string{gosse},
 			First: Bound{Than: ready, Least: 0.5, Also: &Bound{Unit: "first-ms", Most: 2}},
 			Goal: Bound{Than: ready, Least: 0.65, Also: &Bound{
 				Than: gosse, Least: 5, Also: &Bound{Unit: "first-ms", Most: 1},
@@ -126,7 +126,8 @@ func resumeRace() Race {
 	const short, long = "store=memory/events=100", "store=memory/events=1000000"
 	row := func(what, ours string) Row {
 		return Row{
-			Target: "P4", What: "resume storm, " + what, Unit: "resumes/s", Ours: ours, Limit: ready, Peer: gosse,
+			Target: "P4", What: "resume storm, " + what, Unit: "resumes/s", Ours: ours, Limit: ready,
+			Peers: []string{gosse},
 			First: Bound{Than: ready, Least: 0.8}, Goal: Bound{Than: ready, Least: 0.9},
 		}
 	}

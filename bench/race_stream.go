@@ -16,7 +16,7 @@ func streamRace() Race {
 	row := func(store, what string) Row {
 		return Row{
 			Target: "Q3", What: "publish over a request that goes on, 1 connection, " + what, Unit: "events/s",
-			Ours: "store=" + store, Limit: limit, Peer: "batches=100/store=" + store,
+			Ours: "store=" + store, Limit: limit, Peers: []string{"batches=100/store=" + store},
 			Goal: Bound{Than: "batches=100/store=" + store, Least: 0.8},
 		}
 	}
