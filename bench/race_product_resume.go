@@ -14,7 +14,7 @@ func productResumeRace() Race {
 	row := func(ours, name string) Row {
 		return Row{
 			Target: "Q6", What: "resume of 10 of 100,000 by the server, " + name, Unit: "resumes/s", Ours: ours,
-			Limit: ready, Peers: []string{gosse},
+			Limit: ready, Peers: []string{gosse, durableStreams},
 			Goal: Bound{Than: ready, Least: 0.85, Also: &Bound{Than: gosse, Least: 1.1}},
 		}
 	}
@@ -24,6 +24,7 @@ func productResumeRace() Race {
 			{ready, resume("ready", resumeEvents), false},
 			{durable, productResume("log:"), false},
 			{memory, productResume("memory:"), false},
+			{durableStreams, resumeDurableStreams, false},
 			{gosse, resume("gosse", replayEvents), false},
 		},
 		Rows: []Row{row(durable, "embedded log"), row(memory, "memory")},

@@ -81,13 +81,18 @@ func replay(name string, args ...string) func(context.Context, Scale) (Runner, e
 			}
 			n--
 		}
-		buf := make([]byte, 256<<10)
-		return closing{func(context.Context) (Sample, error) {
-			start := time.Now()
-			first, err := readEvents(p.addr, request(after), n, buf)
-			took := time.Since(start)
-			return Sample{"events/s": float64(n) / took.Seconds(), "first-ms": first.Seconds() * 1000}, err
-		}, stop}, nil
+		return closing{replayOnce(p.addr, request(after), n), stop}, nil
+	}
+}
+
+// replayOnce reads n events over a new connection in each lap.
+func replayOnce(addr string, request []byte, n int) lapFunc {
+	buf := make([]byte, 256<<10)
+	return func(context.Context) (Sample, error) {
+		start := time.Now()
+		first, err := readEvents(addr, request, n, buf)
+		took := time.Since(start)
+		return Sample{"events/s": float64(n) / took.Seconds(), "first-ms": first.Seconds() * 1000}, err
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 type wire struct {
 	conn net.Conn
 	in   *bufio.Reader
+	// nextOffset is the Stream-Next-Offset of the last response, which Durable Streams sends.
+	nextOffset string
 }
 
 func dialWire(addr string) (*wire, error) {
@@ -71,6 +73,9 @@ func (w *wire) send(request []byte) (length int, err error) {
 		}
 		if len(line) == 0 {
 			break
+		}
+		if value, found := bytes.CutPrefix(line, []byte("Stream-Next-Offset: ")); found {
+			w.nextOffset = string(value)
 		}
 		if value, found := bytes.CutPrefix(line, []byte("Content-Length: ")); found {
 			if length, err = strconv.Atoi(string(value)); err != nil {
