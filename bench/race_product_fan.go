@@ -12,7 +12,8 @@ func productFanRace() Race {
 	const durable, memory = "store=log", "store=memory"
 	row := func(ours, what, unit string, goal Bound) Row {
 		return Row{
-			Target: "Q7", What: what, Unit: unit, Ours: ours, Limit: fanLimitRaw, Peers: []string{fanPeer}, Goal: goal,
+			Target: "Q7", What: what, Unit: unit, Ours: ours, Limit: fanLimitRaw,
+			Peers: []string{fanPeer, mercure, centrifugo}, Goal: goal,
 		}
 	}
 	race := Race{Name: "ProductFan", Contenders: []Contender{
@@ -22,6 +23,8 @@ func productFanRace() Race {
 		{durable + "/park", productFan("log:", parkedAfter, "--park"), false},
 		{memory, productFan("memory:", settle), false},
 		{fanPeer, fanProcess("fan-gosse", fanWholeLap), false},
+		{mercure, peerFan(startMercure, mercureReader(""), mercurePosts), false},
+		{centrifugo, peerFan(startCentrifugo, centrifugoReader(), centrifugoPosts), false},
 	}}
 	for _, ours := range []struct {
 		contender, name string
@@ -97,9 +100,8 @@ type productPublisher struct {
 }
 
 func (p *productPublisher) burst(n int) error {
-	payload := newPayload()
-	stamp(payload, time.Now())
-	return p.wire.do(newRequest("POST", streamPath(0)+"/events", p.token, "application/x-ndjson", linesOf(payload, n)))
+	body := linesOf(stampedPayload(), n)
+	return p.wire.do(newRequest("POST", streamPath(0)+"/events", p.token, "application/x-ndjson", body))
 }
 
 func (p *productPublisher) steady(n int) error {

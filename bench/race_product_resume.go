@@ -14,7 +14,7 @@ func productResumeRace() Race {
 	row := func(ours, name string) Row {
 		return Row{
 			Target: "Q6", What: "resume of 10 of 100,000 by the server, " + name, Unit: "resumes/s", Ours: ours,
-			Limit: ready, Peers: []string{gosse, durableStreams},
+			Limit: ready, Peers: []string{gosse, durableStreams, mercureStored},
 			Goal: Bound{Than: ready, Least: 0.85, Also: &Bound{Than: gosse, Least: 1.1}},
 		}
 	}
@@ -25,6 +25,7 @@ func productResumeRace() Race {
 			{durable, productResume("log:"), false},
 			{memory, productResume("memory:"), false},
 			{durableStreams, resumeDurableStreams, false},
+			{mercureStored, resumeMercure, false},
 			{gosse, resume("gosse", replayEvents), false},
 		},
 		Rows: []Row{row(durable, "embedded log"), row(memory, "memory")},

@@ -14,16 +14,18 @@ import (
 
 // publishRace is Q1 and Q2: events published to the product over HTTP, so many a request, each connection to a stream
 // of its own and waiting for each answer. The limit reads the bodies and counts their lines. Of the peers, Redis syncs as
-// often, with as many entries in one pipeline, and Durable Streams syncs each request.
+// often, with as many entries in one pipeline, Durable Streams syncs each request, Mercure each event, and Centrifugo
+// keeps its events in memory alone.
 func publishRace(connections, batch int) Race {
 	const limit, redis = "limit=counting", "peer=redis-xadd-synced"
-	peers := []string{durableStreams, redis}
-	target, goal := "Q1", Bound{Least: 400_000}
+	peers := []string{durableStreams, centrifugo, redis}
+	target, goal := "Q1", Bound{Least: 400_000, Also: &Bound{Than: durableStreams, Least: 2}}
 	switch {
 	case batch == 1:
-		target, goal = "Q2", Bound{Than: limit, Least: 0.5}
+		target, goal = "Q2", Bound{Than: centrifugo, Least: 1.2}
+		peers = append(peers, mercure)
 	case connections > 1:
-		goal = Bound{Least: 700_000}
+		goal = Bound{Least: 700_000, Also: &Bound{Than: durableStreams, Least: 3.5}}
 	}
 	row := func(store, name string, goal Bound) Row {
 		what := fmt.Sprintf("publish %d a request, %d connections, %s", batch, connections, name)
@@ -39,6 +41,10 @@ func publishRace(connections, batch int) Race {
 		{"store=memory", publishProduct("memory:", connections, batch), false},
 		redisEngine().contender(redis, publishRedis(connections, batch)),
 		{durableStreams, publishDurableStreams(connections, batch), false},
+		{centrifugo, publishCentrifugo(connections, batch), false},
+	}
+	if batch == 1 {
+		contenders = append(contenders, Contender{mercure, publishMercure(connections), false})
 	}
 	return Race{
 		Name:       fmt.Sprintf("Publish%dx%d", connections, batch),

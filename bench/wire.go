@@ -33,13 +33,17 @@ func newRequest(method, path, token, contentType string, body []byte) []byte {
 	return append([]byte(head), body...)
 }
 
-// do sends a request and reads the response, whose body must have a Content-Length. It fails unless the status is 2xx.
+// do sends a request and reads the response. It fails unless the status is 2xx.
 func (w *wire) do(request []byte) error {
 	length, err := w.send(request)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case length == chunked:
+		_, err = w.body(length)
+	default:
+		_, err = w.in.Discard(length)
 	}
-	_, err = w.in.Discard(length)
 	return err
 }
 
@@ -49,13 +53,38 @@ func (w *wire) ask(request []byte) (body []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	body = make([]byte, length)
-	_, err = io.ReadFull(w.in, body)
-	return body, err
+	return w.body(length)
+}
+
+// chunked stands for the length of a body that comes in chunks.
+const chunked = -1
+
+// body reads a body of a length.
+func (w *wire) body(length int) (body []byte, err error) {
+	if length != chunked {
+		body = make([]byte, length)
+		_, err = io.ReadFull(w.in, body)
+		return body, err
+	}
+	for {
+		line, err := w.line()
+		if err != nil {
+			return nil, err
+		}
+		n, err := strconv.ParseUint(string(line), 16, 31)
+		if err != nil {
+			return nil, err
+		}
+		chunk := make([]byte, n+2) // with the end of its line
+		if _, err := io.ReadFull(w.in, chunk); err != nil || n == 0 {
+			return body, err
+		}
+		body = append(body, chunk[:n]...)
+	}
 }
 
 // send sends a request and reads the head of the response. It returns the length of the body, which is not read yet,
-// or the body in an error unless the status is 2xx.
+// or chunked; unless the status is 2xx, it returns the body in an error.
 func (w *wire) send(request []byte) (length int, err error) {
 	if _, err := w.conn.Write(request); err != nil {
 		return 0, err
@@ -77,6 +106,9 @@ func (w *wire) send(request []byte) (length int, err error) {
 		if value, found := bytes.CutPrefix(line, []byte("Stream-Next-Offset: ")); found {
 			w.nextOffset = string(value)
 		}
+		if bytes.Equal(line, []byte("Transfer-Encoding: chunked")) {
+			length = chunked
+		}
 		if value, found := bytes.CutPrefix(line, []byte("Content-Length: ")); found {
 			if length, err = strconv.Atoi(string(value)); err != nil {
 				return 0, err
@@ -86,7 +118,7 @@ func (w *wire) send(request []byte) (length int, err error) {
 	if ok {
 		return length, nil
 	}
-	body, _ := io.ReadAll(io.LimitReader(w.in, int64(length)))
+	body, _ := w.body(length)
 	return 0, fmt.Errorf("%s: %s", status, body)
 }
 
