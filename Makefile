@@ -174,8 +174,8 @@ matrix: ## every store with the whole contract, faults of its server, and replic
 	scripts/test matrix
 
 .PHONY: bench
-bench: ## every performance target beside its limit; see docs/performance.md
-	cd bench && go run ./report
+bench: ## every performance target beside its limit, and that nothing became slower; see docs/performance.md
+	cd bench && go run ./report -against last
 
 .PHONY: bench-quick
 bench-quick: ## that the benchmarks run, and that nothing is lost or doubled

@@ -16,14 +16,17 @@ func startApart(race, contender string, scale Scale) (Runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return closing{func(context.Context) (Sample, error) {
-		answer, err := p.ask("lap")
-		if err != nil {
-			return nil, err
-		}
-		var s Sample
-		return s, json.Unmarshal([]byte(answer), &s)
-	}, p.Close}, nil
+	return closing{p.askLap, p.Close}, nil
+}
+
+// askLap has the contender that p is run a lap.
+func (p *process) askLap(context.Context) (Sample, error) {
+	answer, err := p.ask("lap")
+	if err != nil {
+		return nil, err
+	}
+	var s Sample
+	return s, json.Unmarshal([]byte(answer), &s)
 }
 
 // apart is the other side of startApart.

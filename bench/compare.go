@@ -54,7 +54,7 @@ const tolerance = 0.05
 // Verdict is "slower" or "faster" if all rounds say so and the median differs by more than a twentieth, else "same".
 func (c Comparison) Verdict() string {
 	least, ratio, most := c.Least, c.Ratio, c.Most
-	if strings.HasSuffix(c.Unit, "/s") { // more is better
+	if moreIsBetter(c.Unit) {
 		least, ratio, most = 1/most, 1/ratio, 1/least
 	}
 	switch {

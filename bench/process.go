@@ -3,6 +3,7 @@ package bench
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -31,7 +32,15 @@ func startProcess(name string, args ...string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(self, append([]string{serveArg, name}, args...)...)
+	p, err := startCommand(exec.Command(self, append([]string{serveArg, name}, args...)...))
+	if err != nil {
+		return nil, fmt.Errorf("server %s: %w", name, err)
+	}
+	return p, nil
+}
+
+// startCommand starts a program that answers orders as Serve does.
+func startCommand(cmd *exec.Cmd) (*process, error) {
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -46,7 +55,7 @@ func startProcess(name string, args ...string) (*process, error) {
 	}
 	p := &process{cmd: cmd, in: in, out: bufio.NewReader(out)}
 	if p.addr, err = p.answer(); err != nil {
-		return nil, fmt.Errorf("server %s: %w", name, err)
+		return nil, errors.Join(err, p.Close())
 	}
 	return p, nil
 }
@@ -85,6 +94,16 @@ func (p *process) cpu() (time.Duration, error) {
 	return time.Duration(n), err
 }
 
+func (p *process) burst(n int) error {
+	_, err := p.ask("burst " + strconv.Itoa(n))
+	return err
+}
+
+func (p *process) steady(n int) error {
+	_, err := p.ask("steady " + strconv.Itoa(n))
+	return err
+}
+
 // Close ends the process.
 func (p *process) Close() error {
 	_ = p.in.Close()
@@ -102,6 +121,8 @@ func Serve(ctx context.Context, args []string) error {
 		start = apart
 	case mcpServer:
 		return serveMCP(ctx)
+	case ticks:
+		return printTicks(strings.Join(args[2:], " "))
 	}
 	if start == nil {
 		return fmt.Errorf("no server %q", args[1])
@@ -110,6 +131,11 @@ func Serve(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	return s.serve(ctx)
+}
+
+// serve prints the address, and answers orders until stdin ends.
+func (s *server) serve(ctx context.Context) error {
 	fmt.Println(s.addr)
 	orders := bufio.NewScanner(os.Stdin)
 	for orders.Scan() {

@@ -40,7 +40,7 @@ var buildBinary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// startProduct starts a server over a store, "sqlite:" or "memory:", with further flags.
+// startProduct starts a server over a store, "log:", "sqlite:" or "memory:", with further flags.
 func startProduct(ctx context.Context, store string, flags ...string) (*product, error) {
 	return startVerb(ctx, "serve", store, flags...)
 }

@@ -69,28 +69,40 @@ func (s Scale) Of(full, quick int) int {
 type Result struct {
 	Contender string
 	Samples   []Sample
+	// Missing is whether the contender was not run, because its program is not on the machine.
+	Missing bool
 }
 
 // Run runs the laps of r: each contender in turn, beginning with another one in each lap.
 func (r *Race) Run(ctx context.Context, scale Scale) ([]Result, error) {
 	results := make([]Result, len(r.Contenders))
-	runners := make([]Runner, 0, len(r.Contenders))
+	runners := make([]Runner, len(r.Contenders))
 	defer func() {
 		for _, runner := range runners {
-			_ = runner.Close()
+			if runner != nil {
+				_ = runner.Close()
+			}
 		}
 	}()
 	for i, c := range r.Contenders {
 		results[i].Contender = c.Name
-		runner, err := c.start(ctx, r, scale)
+		var err error
+		runners[i], err = c.start(ctx, r, scale)
+		if errors.Is(err, errNoPeer) {
+			runners[i], results[i].Missing = nil, true
+			continue
+		}
 		if err != nil {
+			runners[i] = nil
 			return nil, fmt.Errorf("%s/%s: %w", r.Name, c.Name, err)
 		}
-		runners = append(runners, runner)
 	}
 	for lap := range scale.Laps {
 		for k := range runners {
 			i := (k + lap) % len(runners)
+			if runners[i] == nil {
+				continue
+			}
 			sample, err := runLap(ctx, runners[i])
 			if err != nil {
 				return nil, fmt.Errorf("%s/%s: %w", r.Name, r.Contenders[i].Name, err)
@@ -119,6 +131,18 @@ type lapFunc func(ctx context.Context) (Sample, error)
 
 func (f lapFunc) Lap(ctx context.Context) (Sample, error) { return f(ctx) }
 func (lapFunc) Close() error                              { return nil }
+
+// once is a lapFunc that does its work in the first lap alone, for what comes out alike each time.
+func once(lap lapFunc) lapFunc {
+	done := false
+	return func(ctx context.Context) (Sample, error) {
+		if done {
+			return nil, nil
+		}
+		done = true
+		return lap(ctx)
+	}
+}
 
 // closing is a Runner with what is to be closed after the laps.
 type closing struct {

@@ -33,14 +33,15 @@ func appendRace() Race {
 		Rows: []Row{
 			{
 				Target: "P1", What: "append in memory", Unit: "ns/event",
-				Ours: "store=memory/size=200", Limit: "limit=bytelog/size=200", Peer: "peer=mcp-go-sdk/size=200",
+				Ours: "store=memory/size=200", Limit: "limit=bytelog/size=200",
+				Peers: []string{"peer=mcp-go-sdk/size=200"},
 				First: Bound{Than: "peer=mcp-go-sdk/size=200", Most: 1},
 				Goal:  Bound{Than: "limit=bytelog/size=200", Most: 2, Also: &Bound{Unit: "allocs/event", Most: 0.05}},
 			},
 			{
 				Target: "P1", What: "beside 1,000,000 quiet streams", Unit: "ns/event",
 				Ours: "store=memory/size=200/quiet=1000000", Limit: "limit=bytelog/size=200",
-				Peer:  "peer=mcp-go-sdk/size=200",
+				Peers: []string{"peer=mcp-go-sdk/size=200"},
 				First: Bound{Than: "store=memory/size=200", Most: 2},
 			},
 		},

@@ -17,12 +17,14 @@ func commandRace() Race {
 		Name: "Command",
 		Contenders: []Contender{
 			{limit, commandShell, false},
-			{"verb=version", commandReprise("version"), false},
-			{"verb=run/store=memory", commandReprise("run", "--", "true"), false},
+			{"verb=version", commandReprise("memory:", "version"), false},
+			{"verb=run/store=memory", commandReprise("memory:", "run", "--", "true"), false},
+			{"verb=run/store=log", commandReprise("log:", "run", "--", "true"), false},
 		},
 		Rows: []Row{
 			row("verb=version", "reprise version", 5),
 			row("verb=run/store=memory", "reprise run -- true, memory", 8),
+			row("verb=run/store=log", "reprise run -- true, embedded log", 8),
 		},
 	}
 }
@@ -47,9 +49,9 @@ func commandShell(_ context.Context, scale Scale) (Runner, error) {
 	return commandLap(scale, nil, "/bin/sh", "-c", "true"), nil
 }
 
-func commandReprise(args ...string) func(context.Context, Scale) (Runner, error) {
+func commandReprise(store string, args ...string) func(context.Context, Scale) (Runner, error) {
 	return func(ctx context.Context, scale Scale) (Runner, error) {
-		p, err := startProduct(ctx, "memory:")
+		p, err := startProduct(ctx, store)
 		if err != nil {
 			return nil, err
 		}

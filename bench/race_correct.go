@@ -41,14 +41,7 @@ const cuts = 200
 func correct(store string, events int) func(context.Context, Scale) (Runner, error) {
 	return func(ctx context.Context, scale Scale) (Runner, error) {
 		events := events / scale.Of(1, 20)
-		done := false // once is enough
-		return lapFunc(func(ctx context.Context) (Sample, error) {
-			if done {
-				return nil, nil
-			}
-			done = true
-			return correctLap(ctx, store, events)
-		}), nil
+		return once(func(ctx context.Context) (Sample, error) { return correctLap(ctx, store, events) }), nil
 	}
 }
 

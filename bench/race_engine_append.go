@@ -39,8 +39,8 @@ func postgresAppendRace() Race {
 		e.contender(many, postgresCopy("many", 60, 5000)),
 	}}
 	bound := Bound{Than: limit, Least: 0.5}
-	r.add(e, 1, Row{Target: "E2", What: "PostgreSQL", Limit: limit, Peer: few, First: bound})
-	r.add(e, 100, Row{Target: "E2", What: "PostgreSQL", Limit: limit, Peer: many, First: bound})
+	r.add(e, 1, Row{Target: "E2", What: "PostgreSQL", Limit: limit, Peers: []string{few}, First: bound})
+	r.add(e, 100, Row{Target: "E2", What: "PostgreSQL", Limit: limit, Peers: []string{many}, First: bound})
 	return r
 }
 
@@ -55,7 +55,9 @@ func natsAppendRace() Race {
 		e.contender(one, natsPublish("ONE", 1)),
 		e.contender(conditional, natsConditional),
 	}}
-	r.add(e, 100, Row{Target: "E3", What: "NATS", Limit: many, Peer: conditional, First: Bound{Than: many, Least: 0.5}})
+	r.add(e, 100, Row{
+		Target: "E3", What: "NATS", Limit: many, Peers: []string{conditional}, First: Bound{Than: many, Least: 0.5},
+	})
 	r.add(e, 1, Row{Target: "E3", What: "NATS", Limit: one})
 	return r
 }

@@ -2,8 +2,8 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -19,12 +19,30 @@ const (
 	fanPeer       = "peer=go-sse"
 )
 
-func fanContenders(lap func(p *process, s *swarm, scale Scale) lapFunc) []Contender {
-	start := func(name string) func(context.Context, Scale) (Runner, error) {
-		return func(_ context.Context, scale Scale) (Runner, error) {
-			return startFan(name, scale.Of(fanReaders, 50), scale, lap)
-		}
-	}
+// fanServer is a server with one stream, which all readers of a fan-out follow.
+type fanServer interface {
+	// burst publishes n events as fast as it can.
+	burst(n int) error
+	// steady publishes n events with a pause before each.
+	steady(n int) error
+	// cpu is the time that the server has used.
+	cpu() (time.Duration, error)
+	Close() error
+}
+
+// fan is a fanServer with what its readers need.
+type fan struct {
+	fanServer
+	addr    string
+	request []byte        // of each reader
+	settle  time.Duration // how long the readers wait before the first lap
+}
+
+// fanLapper makes the laps of a fan-out race.
+type fanLapper func(f fanServer, s *swarm, scale Scale) lapFunc
+
+func fanContenders(lap fanLapper) []Contender {
+	start := func(name string) func(context.Context, Scale) (Runner, error) { return fanProcess(name, lap) }
 	return []Contender{
 		{fanLimitRaw, start("fan-raw"), false},
 		{"limit=hijacked", start("fan-hijack"), false},
@@ -38,19 +56,27 @@ func fanContenders(lap func(p *process, s *swarm, scale Scale) lapFunc) []Conten
 // settle is how long subscriptions may take after the head of the response was sent.
 const settle = 300 * time.Millisecond
 
-func startFan(name string, readers int, scale Scale, lap func(*process, *swarm, Scale) lapFunc) (Runner, error) {
-	p, err := startProcess(name)
-	if err != nil {
-		return nil, err
+// fanProcess starts one of the servers of this program, and readers that follow it.
+func fanProcess(name string, lap fanLapper) func(context.Context, Scale) (Runner, error) {
+	return func(_ context.Context, scale Scale) (Runner, error) {
+		p, err := startProcess(name)
+		if err != nil {
+			return nil, err
+		}
+		return startFan(fan{p, p.addr, request(""), settle}, scale, lap)
 	}
-	s, err := newSwarm(p.addr, request(""), readers)
+}
+
+// startFan connects the readers. The Runner closes the server.
+func startFan(f fan, scale Scale, lap fanLapper) (Runner, error) {
+	s, err := newSwarm(f.addr, f.request, scale.Of(fanReaders, 50))
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, f.Close())
 	}
-	time.Sleep(settle)
-	return closing{lap(p, s, scale), func() error {
+	time.Sleep(f.settle)
+	return closing{lap(f, s, scale), func() error {
 		_ = s.Close()
-		return p.Close()
+		return f.Close()
 	}}, nil
 }
 
@@ -60,13 +86,13 @@ const burstSize = 32
 func burstRace() Race {
 	return Race{
 		Name: "Burst",
-		Contenders: fanContenders(func(p *process, s *swarm, scale Scale) lapFunc {
+		Contenders: fanContenders(func(f fanServer, s *swarm, scale Scale) lapFunc {
 			bursts := scale.Of(25, 3)
-			return func(ctx context.Context) (Sample, error) { return fanLap(ctx, p, s, bursts, burstSize) }
+			return func(ctx context.Context) (Sample, error) { return fanLap(ctx, f, s, bursts, burstSize) }
 		}),
 		Rows: []Row{{
 			Target: "P5", What: "bursts of 32 to 1,000 readers", Unit: "deliveries/s",
-			Ours: fanOurs, Limit: fanLimit, Peer: fanPeer,
+			Ours: fanOurs, Limit: fanLimit, Peers: []string{fanPeer},
 			First: Bound{Than: fanLimit, Least: 0.6}, Goal: Bound{Than: fanLimitRaw, Least: 0.7},
 		}},
 	}
@@ -76,27 +102,27 @@ func burstRace() Race {
 func singleRace() Race {
 	return Race{
 		Name: "Single",
-		Contenders: fanContenders(func(p *process, s *swarm, scale Scale) lapFunc {
+		Contenders: fanContenders(func(f fanServer, s *swarm, scale Scale) lapFunc {
 			events := scale.Of(100, 5)
-			return func(ctx context.Context) (Sample, error) { return fanLap(ctx, p, s, events, 1) }
+			return func(ctx context.Context) (Sample, error) { return fanLap(ctx, f, s, events, 1) }
 		}),
 		Rows: []Row{{
 			Target: "P6", What: "single events to 1,000 readers", Unit: "cpu-us/delivery",
-			Ours: fanOurs, Limit: fanLimit, Peer: fanPeer,
+			Ours: fanOurs, Limit: fanLimit, Peers: []string{fanPeer},
 			First: Bound{Than: fanLimit, Most: 1.2}, Goal: Bound{Than: fanLimitRaw, Most: 1.15},
 		}},
 	}
 }
 
 // fanLap publishes bursts, each when all readers have got the one before.
-func fanLap(ctx context.Context, p *process, s *swarm, bursts, size int) (Sample, error) {
-	before, err := p.cpu()
+func fanLap(ctx context.Context, f fanServer, s *swarm, bursts, size int) (Sample, error) {
+	before, err := f.cpu()
 	if err != nil {
 		return nil, err
 	}
 	start := time.Now()
 	for range bursts {
-		if _, err := p.ask("burst " + strconv.Itoa(size)); err != nil {
+		if err := f.burst(size); err != nil {
 			return nil, err
 		}
 		if err := s.await(ctx, size*len(s.fds)); err != nil {
@@ -104,7 +130,7 @@ func fanLap(ctx context.Context, p *process, s *swarm, bursts, size int) (Sample
 		}
 	}
 	took := time.Since(start)
-	cpu, err := p.cpu()
+	cpu, err := f.cpu()
 	deliveries := float64(bursts * size * len(s.fds))
 	return Sample{
 		"deliveries/s":    deliveries / took.Seconds(),
@@ -116,25 +142,23 @@ func fanLap(ctx context.Context, p *process, s *swarm, bursts, size int) (Sample
 func latencyRace() Race {
 	return Race{
 		Name: "Latency",
-		Contenders: fanContenders(func(p *process, s *swarm, scale Scale) lapFunc {
+		Contenders: fanContenders(func(f fanServer, s *swarm, scale Scale) lapFunc {
 			events := scale.Of(50, 5)
-			return func(ctx context.Context) (Sample, error) { return latencyLap(ctx, p, s, events) }
+			return func(ctx context.Context) (Sample, error) { return latencyLap(ctx, f, s, events) }
 		}),
 		Rows: []Row{{
 			Target: "P7", What: "p99 to 1,000 readers", Unit: "p99-ms",
-			Ours: fanOurs, Limit: fanLimit, Peer: fanPeer,
+			Ours: fanOurs, Limit: fanLimit, Peers: []string{fanPeer},
 			First: Bound{Than: fanLimit, Most: 1.3}, Goal: Bound{Than: fanLimitRaw, Most: 1.1},
 		}},
 	}
 }
 
-func latencyLap(ctx context.Context, p *process, s *swarm, events int) (Sample, error) {
+func latencyLap(ctx context.Context, f fanServer, s *swarm, events int) (Sample, error) {
 	s.timing, s.late = true, s.late[:0]
+	defer func() { s.timing = false }()
 	asked := make(chan error, 1)
-	go func() {
-		_, err := p.ask("steady " + strconv.Itoa(events))
-		asked <- err
-	}()
+	go func() { asked <- f.steady(events) }()
 	err := s.await(ctx, events*len(s.fds))
 	if err == nil {
 		err = <-asked
@@ -165,7 +189,7 @@ func idleRace() Race {
 		},
 		Rows: []Row{{
 			Target: "P8", What: "memory per idle reader, 9,000 readers", Unit: "KiB/reader",
-			Ours: fanOurs, Limit: fanLimit, Peer: fanPeer,
+			Ours: fanOurs, Limit: fanLimit, Peers: []string{fanPeer},
 			First: Bound{Than: fanLimit, Unit: "KiB+4/reader", Most: 1}, Goal: Bound{Most: 1.5},
 		}},
 	}

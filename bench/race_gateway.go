@@ -27,7 +27,7 @@ func gatewayRace() Race {
 	row := func(what, ours string) Row {
 		return Row{
 			Target: "C4", What: "a small MCP call through the gateway, SQLite, " + what, Unit: "p50-ms", Ours: ours,
-			Limit: commit, Peer: direct, Goal: Bound{Most: 1},
+			Limit: commit, Peers: []string{direct}, Goal: Bound{Most: 1},
 		}
 	}
 	return Race{

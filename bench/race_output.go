@@ -22,7 +22,7 @@ func outputRace() Race {
 	row := func(store string) Row {
 		return Row{
 			Target: "C1", What: "a command prints 200 MB, " + store, Unit: "s/run",
-			Ours: "store=" + store, Limit: limit, Peer: "limit=cat-to-file-synced",
+			Ours: "store=" + store, Limit: limit, Peers: []string{"limit=cat-to-file-synced"},
 			First: Bound{Than: limit, Most: 1.5}, Goal: Bound{Than: limit, Most: 1.5},
 		}
 	}

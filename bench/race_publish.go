@@ -13,40 +13,54 @@ import (
 )
 
 // publishRace is Q1 and Q2: events published to the product over HTTP, so many a request, each connection to a stream
-// of its own and waiting for each answer. The limit reads the bodies and counts their lines; the peer is Redis, which
-// syncs as often, with as many entries in one pipeline.
+// of its own and waiting for each answer. The limit reads the bodies and counts their lines. Of the peers, Redis syncs as
+// often, with as many entries in one pipeline, Durable Streams syncs each request, Mercure each event, and Centrifugo
+// keeps its events in memory alone.
 func publishRace(connections, batch int) Race {
-	const limit, peer = "limit=counting", "peer=redis-xadd-synced"
-	what := fmt.Sprintf("publish %d a request, %d connections, ", batch, connections)
-	row := Row{
-		Target: "Q1", What: what + "durable", Unit: "events/s", Ours: "store=sqlite", Limit: limit, Peer: peer,
-		Goal: Bound{Least: 400_000},
-	}
+	const limit, redis = "limit=counting", "peer=redis-xadd-synced"
+	peers := []string{durableStreams, centrifugo, redis}
+	target, goal := "Q1", Bound{Least: 400_000, Also: &Bound{Than: durableStreams, Least: 2}}
 	switch {
 	case batch == 1:
-		row.Target, row.Goal = "Q2", Bound{Than: limit, Least: 0.5}
+		target, goal = "Q2", Bound{Than: centrifugo, Least: 1.2}
+		peers = append(peers, mercure)
 	case connections > 1:
-		row.Goal = Bound{Least: 700_000}
+		goal = Bound{Least: 700_000, Also: &Bound{Than: durableStreams, Least: 3.5}}
 	}
-	memory := row
-	memory.Ours, memory.What, memory.Goal = "store=memory", what+"memory", Bound{}
-	redis := redisEngine()
+	row := func(store, name string, goal Bound) Row {
+		what := fmt.Sprintf("publish %d a request, %d connections, %s", batch, connections, name)
+		return Row{
+			Target: target, What: what, Unit: "events/s", Ours: "store=" + store, Limit: limit, Peers: peers,
+			Goal: goal,
+		}
+	}
+	contenders := []Contender{
+		{limit, publishCounted(connections, batch), false},
+		{"store=log", publishProduct("log:", connections, batch), false},
+		{"store=sqlite", publishProduct("sqlite:", connections, batch), false},
+		{"store=memory", publishProduct("memory:", connections, batch), false},
+		redisEngine().contender(redis, publishRedis(connections, batch)),
+		{durableStreams, publishDurableStreams(connections, batch), false},
+		{centrifugo, publishCentrifugo(connections, batch), false},
+	}
+	if batch == 1 {
+		contenders = append(contenders, Contender{mercure, publishMercure(connections), false})
+	}
 	return Race{
-		Name: fmt.Sprintf("Publish%dx%d", connections, batch),
-		Contenders: []Contender{
-			{limit, publishCounted(connections, batch), false},
-			{"store=sqlite", publishProduct("sqlite:", connections, batch), false},
-			{"store=memory", publishProduct("memory:", connections, batch), false},
-			redis.contender(peer, publishRedis(connections, batch)),
+		Name:       fmt.Sprintf("Publish%dx%d", connections, batch),
+		Contenders: contenders,
+		Rows: []Row{
+			row("log", "embedded log", goal), row("sqlite", "SQLite", Bound{}), row("memory", "memory", Bound{}),
 		},
-		Rows: []Row{row, memory},
 	}
 }
 
 // publishBody is a body of so many events in lines of JSON.
-func publishBody(batch int) []byte {
-	line := fmt.Appendf(nil, `{"data":"%s"}`+"\n", newPayload())
-	return bytes.Repeat(line, batch)
+func publishBody(batch int) []byte { return linesOf(newPayload(), batch) }
+
+// linesOf is publishBody with data.
+func linesOf(data []byte, batch int) []byte {
+	return bytes.Repeat(fmt.Appendf(nil, `{"data":"%s"}`+"\n", data), batch)
 }
 
 // publishLap has each connection publish for a while.
@@ -73,10 +87,26 @@ func publishLap(scale Scale, connections, batch int, publish func(connection int
 	}
 }
 
-// publishTo publishes over HTTP. The Runner calls release when it is closed.
-func publishTo(
-	scale Scale, addr, token string, connections, batch int, release func() error,
-) (Runner, error) {
+// publication is a server that is published to over HTTP, with the requests of each connection.
+type publication struct {
+	addr    string
+	create  func(connection int) []byte // nil where streams need not be created
+	post    func(connection int) []byte
+	release func() error // called once
+}
+
+// publicationOf is the publication of the product, or of a server with its API.
+func publicationOf(addr, token string, batch int, release func() error) publication {
+	body := publishBody(batch)
+	return publication{addr, func(i int) []byte {
+		return newRequest("PUT", streamPath(i), token, "application/json", []byte("{}"))
+	}, func(i int) []byte {
+		return newRequest("POST", streamPath(i)+"/events", token, "application/x-ndjson", body)
+	}, release}
+}
+
+// publishTo publishes over HTTP, batch events a request.
+func publishTo(scale Scale, to publication, connections, batch int) (Runner, error) {
 	wires, requests := make([]*wire, connections), make([][]byte, connections)
 	closeAll := func() error {
 		for _, w := range wires {
@@ -84,16 +114,18 @@ func publishTo(
 				_ = w.Close()
 			}
 		}
-		return release()
+		return to.release()
 	}
-	body := publishBody(batch)
 	for i := range wires {
 		var err error
-		if wires[i], err = dialWire(addr); err != nil {
+		if wires[i], err = dialWire(to.addr); err != nil {
 			return nil, errors.Join(err, closeAll())
 		}
-		requests[i] = newRequest("POST", streamPath(i)+"/events", token, "application/x-ndjson", body)
-		if err := wires[i].do(newRequest("PUT", streamPath(i), token, "application/json", []byte("{}"))); err != nil {
+		requests[i] = to.post(i)
+		if to.create == nil {
+			continue
+		}
+		if err := wires[i].do(to.create(i)); err != nil {
 			return nil, errors.Join(err, closeAll())
 		}
 	}
@@ -110,7 +142,7 @@ func publishProduct(store string, connections, batch int) func(context.Context, 
 		if err != nil {
 			return nil, err
 		}
-		return publishTo(scale, p.addr, p.token, connections, batch, p.Close)
+		return publishTo(scale, publicationOf(p.addr, p.token, batch, p.Close), connections, batch)
 	}
 }
 
@@ -121,7 +153,7 @@ func publishCounted(connections, batch int) func(context.Context, Scale) (Runner
 		if err != nil {
 			return nil, err
 		}
-		return publishTo(scale, p.addr, "", connections, batch, p.Close)
+		return publishTo(scale, publicationOf(p.addr, "", batch, p.Close), connections, batch)
 	}
 }
 

@@ -20,7 +20,7 @@ func replayRace() Race {
 	ours := func(store string) Row {
 		return Row{
 			Target: "P3", What: "replay of 100,000 over HTTP, " + store, Unit: "events/s",
-			Ours: "store=" + store + "/size=200", Limit: ready, Peer: gosse,
+			Ours: "store=" + store + "/size=200", Limit: ready, Peers: []string{gosse},
 			First: Bound{Than: ready, Least: 0.5, Also: &Bound{Unit: "first-ms", Most: 2}},
 			Goal: Bound{Than: ready, Least: 0.65, Also: &Bound{
 				Than: gosse, Least: 5, Also: &Bound{Unit: "first-ms", Most: 1},
@@ -81,13 +81,18 @@ func replay(name string, args ...string) func(context.Context, Scale) (Runner, e
 			}
 			n--
 		}
-		buf := make([]byte, 256<<10)
-		return closing{func(context.Context) (Sample, error) {
-			start := time.Now()
-			first, err := readEvents(p.addr, request(after), n, buf)
-			took := time.Since(start)
-			return Sample{"events/s": float64(n) / took.Seconds(), "first-ms": first.Seconds() * 1000}, err
-		}, stop}, nil
+		return closing{replayOnce(p.addr, request(after), n), stop}, nil
+	}
+}
+
+// replayOnce reads n events over a new connection in each lap.
+func replayOnce(addr string, request []byte, n int) lapFunc {
+	buf := make([]byte, 256<<10)
+	return func(context.Context) (Sample, error) {
+		start := time.Now()
+		first, err := readEvents(addr, request, n, buf)
+		took := time.Since(start)
+		return Sample{"events/s": float64(n) / took.Seconds(), "first-ms": first.Seconds() * 1000}, err
 	}
 }
 
@@ -126,7 +131,8 @@ func resumeRace() Race {
 	const short, long = "store=memory/events=100", "store=memory/events=1000000"
 	row := func(what, ours string) Row {
 		return Row{
-			Target: "P4", What: "resume storm, " + what, Unit: "resumes/s", Ours: ours, Limit: ready, Peer: gosse,
+			Target: "P4", What: "resume storm, " + what, Unit: "resumes/s", Ours: ours, Limit: ready,
+			Peers: []string{gosse},
 			First: Bound{Than: ready, Least: 0.8}, Goal: Bound{Than: ready, Least: 0.9},
 		}
 	}
@@ -162,13 +168,14 @@ func resume(name string, events int) func(context.Context, Scale) (Runner, error
 		if err != nil {
 			return nil, err
 		}
-		return closing{func(context.Context) (Sample, error) { return resumeLap(p, after, n) }, stop}, nil
+		return closing{func(context.Context) (Sample, error) { return resumeLap(p, p.addr, request(after), n) }, stop},
+			nil
 	}
 }
 
-// resumeLap resumes n times.
-func resumeLap(p *process, after string, n int) (Sample, error) {
-	before, err := p.cpu()
+// resumeLap resumes n times. server tells what CPU time it has used.
+func resumeLap(server interface{ cpu() (time.Duration, error) }, addr string, request []byte, n int) (Sample, error) {
+	before, err := server.cpu()
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +188,7 @@ func resumeLap(p *process, after string, n int) (Sample, error) {
 		readers.Go(func() {
 			buf := make([]byte, 16<<10)
 			for left.Add(-1) >= 0 {
-				if _, err := readEvents(p.addr, request(after), resumeEvents, buf); err != nil {
+				if _, err := readEvents(addr, request, resumeEvents, buf); err != nil {
 					failed.Store(&err)
 					return
 				}
@@ -193,7 +200,7 @@ func resumeLap(p *process, after string, n int) (Sample, error) {
 	if err := failed.Load(); err != nil {
 		return nil, *err
 	}
-	cpu, err := p.cpu()
+	cpu, err := server.cpu()
 	return Sample{
 		"resumes/s":     float64(n) / took.Seconds(),
 		"cpu-us/resume": float64((cpu - before).Microseconds()) / float64(n),

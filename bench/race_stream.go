@@ -16,7 +16,7 @@ func streamRace() Race {
 	row := func(store, what string) Row {
 		return Row{
 			Target: "Q3", What: "publish over a request that goes on, 1 connection, " + what, Unit: "events/s",
-			Ours: "store=" + store, Limit: limit, Peer: "batches=100/store=" + store,
+			Ours: "store=" + store, Limit: limit, Peers: []string{"batches=100/store=" + store},
 			Goal: Bound{Than: "batches=100/store=" + store, Least: 0.8},
 		}
 	}
@@ -24,12 +24,14 @@ func streamRace() Race {
 		Name: "PublishStream",
 		Contenders: []Contender{
 			{limit, publishCounted(1, 100), false},
+			{"store=log", publishStreamed("log:"), false},
 			{"store=sqlite", publishStreamed("sqlite:"), false},
 			{"store=memory", publishStreamed("memory:"), false},
+			{"batches=100/store=log", publishProduct("log:", 1, 100), false},
 			{"batches=100/store=sqlite", publishProduct("sqlite:", 1, 100), false},
 			{"batches=100/store=memory", publishProduct("memory:", 1, 100), false},
 		},
-		Rows: []Row{row("sqlite", "durable"), row("memory", "memory")},
+		Rows: []Row{row("log", "embedded log"), row("sqlite", "SQLite"), row("memory", "memory")},
 	}
 }
 

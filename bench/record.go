@@ -30,9 +30,14 @@ func Record(w io.Writer, race string, results []Result) error {
 
 // RecordMachine writes what the samples were measured on and of which commit.
 func RecordMachine(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "goos: %s\ngoarch: %s\ncpu: %s\ncpus: %d\ngo: %s\nkernel: %s\ncommit: %s\n\n",
-		runtime.GOOS, runtime.GOARCH, cpuModel(), runtime.NumCPU(), runtime.Version(), kernel(), Commit())
+	_, err := fmt.Fprintf(w, "%sgo: %s\nkernel: %s\ncommit: %s\n\n", machine(), runtime.Version(), kernel(), Commit())
 	return err
+}
+
+// machine is what the results of two runs must have in common to be compared.
+func machine() string {
+	return fmt.Sprintf("goos: %s\ngoarch: %s\ncpu: %s\ncpus: %d\n",
+		runtime.GOOS, runtime.GOARCH, cpuModel(), runtime.NumCPU())
 }
 
 // Commit is the commit of the working tree, with "-dirty" if the tree has changes.

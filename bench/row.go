@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Row is a line of the table: one target of PERFORMANCE, for one contender of a race.
@@ -15,9 +16,11 @@ type Row struct {
 	What   string
 	// Unit is what is compared, a key of the samples.
 	Unit string
-	// Ours, Limit and Peer are names of contenders; Limit and Peer may be "".
-	Ours, Limit, Peer string
-	First, Goal       Bound
+	// Ours and Limit are names of contenders; Limit may be "".
+	Ours, Limit string
+	// Peers are the names of contenders of others that do the same; the table has the best one that ran.
+	Peers       []string
+	First, Goal Bound
 }
 
 // Bound is what a measured value must hold. The zero Bound holds always.
@@ -35,12 +38,13 @@ type Bound struct {
 // Verdict says what a row has come to.
 type Verdict struct {
 	Row
-	OursValue, LimitValue, PeerValue float64 // medians; NaN where there is none
+	OursValue, LimitValue float64 // medians; NaN where there is none
+	// Peers tells of the peers, the best one with its median and those that were not run.
+	Peers string
 	// Ratio is the median over the laps of ours divided by the limit's.
-	Ratio      float64
-	First      bool
-	Goal       bool
-	FirstValue string // what the bound of the first version was held against, in words
+	Ratio       float64
+	First, Goal Outcome
+	FirstValue  string // what the bound of the first version was held against, in words
 }
 
 // Judge holds a row against the results of its race.
@@ -49,10 +53,10 @@ func (row Row) Judge(results []Result) Verdict {
 		Row:        row,
 		OursValue:  median(values(results, row.Ours, row.Unit)),
 		LimitValue: median(values(results, row.Limit, row.Unit)),
-		PeerValue:  median(values(results, row.Peer, row.Unit)),
+		Peers:      row.peers(results),
 		Ratio:      ratio(results, row.Ours, row.Unit, row.Limit, row.Unit),
-		First:      row.holds(row.First, results),
-		Goal:       row.holds(row.Goal, results),
+		First:      row.outcome(row.First, results),
+		Goal:       row.outcome(row.Goal, results),
 		FirstValue: row.held(row.First, results),
 	}
 }
@@ -72,16 +76,75 @@ func (b Bound) unit(row Row) string {
 	return row.Unit
 }
 
-// holds reports whether b holds. What was not measured holds nothing.
-func (row Row) holds(b Bound, results []Result) bool {
+// Outcome says whether a bound was reached. It is "" for a bound that bounds nothing.
+type Outcome string
+
+const (
+	reached    Outcome = "yes"
+	notReached Outcome = "no"
+	notRun     Outcome = "not run" // what it is held against was not on the machine
+)
+
+// outcome holds a bound against the results. What was not measured holds nothing.
+func (row Row) outcome(b Bound, results []Result) Outcome {
+	if b == (Bound{}) {
+		return ""
+	}
+	also := reached
+	if b.Also != nil {
+		also = row.outcome(*b.Also, results)
+	}
 	v := row.value(b, results)
 	switch {
-	case b.Most == 0 && b.Least == 0:
+	case also == notReached:
+		return notReached
+	case missing(results, b.Than):
+		return notRun
 	case b.Most != 0 && !(v <= b.Most), b.Least != 0 && !(v >= b.Least):
-		return false
+		return notReached
 	}
-	return b.Also == nil || row.holds(*b.Also, results)
+	return also
 }
+
+// missing reports whether a contender was not on the machine.
+func missing(results []Result, contender string) bool {
+	return slices.ContainsFunc(results, func(r Result) bool { return r.Contender == contender && r.Missing })
+}
+
+// peers is the best peer with its median, then the peers that were not run.
+func (row Row) peers(results []Result) string {
+	best, bestValue := "", math.NaN()
+	var absent []string
+	for _, peer := range row.Peers {
+		v := median(values(results, peer, row.Unit))
+		switch {
+		case missing(results, peer):
+			absent = append(absent, peerName(peer))
+		case math.IsNaN(bestValue), moreIsBetter(row.Unit) == (v > bestValue):
+			best, bestValue = peerName(peer), v
+		}
+	}
+	var parts []string
+	if best != "" {
+		parts = append(parts, best+": "+number(bestValue))
+	}
+	if len(absent) > 0 {
+		parts = append(parts, "not run: "+strings.Join(absent, ", "))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// peerName is the name of a contender without what it has in common with others of its race.
+func peerName(contender string) string {
+	if name, ok := strings.CutPrefix(contender, "peer="); ok {
+		name, _, _ = strings.Cut(name, "/")
+		return name
+	}
+	return contender
+}
+
+// moreIsBetter reports whether a unit is a rate.
+func moreIsBetter(unit string) bool { return strings.HasSuffix(unit, "/s") }
 
 // held is the value that b bounds with what it is held against, "1.52 <= 1.6".
 func (row Row) held(b Bound, results []Result) string {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"math"
 	"testing"
 )
@@ -18,8 +19,8 @@ func TestRatiosAreTakenLapByLap(t *testing.T) {
 	// The machine was slow in the second lap, for both.
 	results := []Result{laps("ours", "ns", 10, 100, 12), laps("limit", "ns", 5, 50, 6)}
 	v := Row{Unit: "ns", Ours: "ours", Limit: "limit", First: Bound{Than: "limit", Most: 2}}.Judge(results)
-	if v.Ratio != 2 || !v.First {
-		t.Errorf("ratio %v, reached %t; want 2, true", v.Ratio, v.First)
+	if v.Ratio != 2 || v.First != reached {
+		t.Errorf("ratio %v, reached %q; want 2, yes", v.Ratio, v.First)
 	}
 }
 
@@ -27,24 +28,59 @@ func TestBoundsOfARow(t *testing.T) {
 	results := []Result{
 		{Contender: "ours", Samples: []Sample{{"ns": 90, "allocs": 1}}},
 		laps("limit", "ns", 50),
+		{Contender: "absent", Missing: true},
 	}
 	for _, c := range []struct {
 		name  string
 		bound Bound
-		want  bool
+		want  Outcome
 	}{
-		{"none", Bound{}, true},
-		{"most", Bound{Most: 90}, true},
-		{"above most", Bound{Most: 89}, false},
-		{"below least", Bound{Least: 91}, false},
-		{"ratio", Bound{Than: "limit", Most: 1.8}, true},
-		{"ratio above most", Bound{Than: "limit", Most: 1.7}, false},
-		{"also", Bound{Most: 90, Also: &Bound{Unit: "allocs", Most: 0.5}}, false},
-		{"not measured", Bound{Than: "nobody", Most: 1000}, false},
+		{"none", Bound{}, ""},
+		{"most", Bound{Most: 90}, reached},
+		{"above most", Bound{Most: 89}, notReached},
+		{"below least", Bound{Least: 91}, notReached},
+		{"ratio", Bound{Than: "limit", Most: 1.8}, reached},
+		{"ratio above most", Bound{Than: "limit", Most: 1.7}, notReached},
+		{"also", Bound{Most: 90, Also: &Bound{Unit: "allocs", Most: 0.5}}, notReached},
+		{"not measured", Bound{Than: "nobody", Most: 1000}, notReached},
+		{"not run", Bound{Than: "absent", Most: 1000}, notRun},
+		{"also not run", Bound{Most: 90, Also: &Bound{Than: "absent", Most: 1}}, notRun},
+		{"not reached, also not run", Bound{Most: 89, Also: &Bound{Than: "absent", Most: 1}}, notReached},
+		{"not run, also not reached", Bound{Than: "absent", Most: 9, Also: &Bound{Most: 89}}, notReached},
 	} {
-		if got := (Row{Unit: "ns", Ours: "ours"}).holds(c.bound, results); got != c.want {
-			t.Errorf("%s: %t, want %t", c.name, got, c.want)
+		if got := (Row{Unit: "ns", Ours: "ours"}).outcome(c.bound, results); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+func TestTableHasTheBestPeerThatRan(t *testing.T) {
+	results := []Result{
+		laps("peer=slow/size=200", "ns", 90), laps("peer=fast/size=200", "ns", 50),
+		{Contender: "peer=absent/size=200", Missing: true},
+	}
+	row := Row{Unit: "ns", Peers: []string{"peer=slow/size=200", "peer=fast/size=200", "peer=absent/size=200"}}
+	if got, want := row.Judge(results).Peers, "fast: 50.0; not run: absent"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	for i := range results {
+		results[i].Samples = []Sample{{"events/s": float64(i)}}
+	}
+	row.Unit = "events/s"
+	if got, want := row.Judge(results).Peers, "fast: 1.00; not run: absent"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestRaceRunsWithoutAPeerThatIsNotInstalled(t *testing.T) {
+	lap := func(context.Context) (Sample, error) { return Sample{"ns": 1}, nil }
+	r := Race{Name: "R", Contenders: []Contender{
+		{"peer", func(context.Context, Scale) (Runner, error) { return nil, errNoPeer }, false},
+		{"ours", func(context.Context, Scale) (Runner, error) { return lapFunc(lap), nil }, false},
+	}}
+	results, err := r.Run(t.Context(), Scale{Laps: 3})
+	if err != nil || !results[0].Missing || len(results[0].Samples) != 0 || len(results[1].Samples) != 3 {
+		t.Errorf("%+v, %v", results, err)
 	}
 }
 
@@ -70,7 +106,11 @@ func TestEveryRowNamesContendersOfItsRace(t *testing.T) {
 			known[c.Name] = true
 		}
 		for _, row := range race.Rows {
-			for _, name := range []string{row.Ours, row.Limit, row.Peer, row.First.Than, row.Goal.Than} {
+			names := append([]string{row.Ours, row.Limit, row.First.Than, row.Goal.Than}, row.Peers...)
+			for also := row.Goal.Also; also != nil; also = also.Also {
+				names = append(names, also.Than)
+			}
+			for _, name := range names {
 				if !known[name] {
 					t.Errorf("%s, %s: no contender %q", race.Name, row.Target, name)
 				}

@@ -88,7 +88,7 @@ func (s *server) obey(ctx context.Context, order []string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		return "ok", s.steady(n, 20*time.Millisecond)
+		return "ok", steadily(n, func() error { return s.burst(1) })
 	}
 	return "", fmt.Errorf("%w: %q", errOrder, order)
 }
@@ -108,13 +108,13 @@ func (s *server) burst(n int) error {
 	return nil
 }
 
-// steady publishes n events with a pause between them.
-func (s *server) steady(n int, pause time.Duration) error {
-	ticker := time.NewTicker(pause)
+// steadily publishes n events, 50 a second.
+func steadily(n int, publish func() error) error {
+	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for range n {
 		<-ticker.C
-		if err := s.burst(1); err != nil {
+		if err := publish(); err != nil {
 			return err
 		}
 	}

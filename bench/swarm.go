@@ -108,22 +108,22 @@ func (s *swarm) read(fd int) (events int, err error) {
 		return 0, fmt.Errorf("the server closed a connection")
 	}
 	if s.timing {
-		s.measure(s.buf[:n])
+		s.late = lateness(s.late, s.buf[:n])
 	}
 	return bytes.Count(s.buf[:n], []byte{mark}), nil
 }
 
-// measure notes how late the events in b are.
-func (s *swarm) measure(b []byte) {
+// lateness appends how late the events in b are.
+func lateness(late []time.Duration, b []byte) []time.Duration {
 	now := time.Now()
 	for {
 		i := bytes.IndexByte(b, mark)
 		if i < 0 {
-			return
+			return late
 		}
 		b = b[i:]
 		if t, ok := stamped(b); ok {
-			s.late = append(s.late, now.Sub(t))
+			late = append(late, now.Sub(t))
 		}
 		b = b[1:]
 	}

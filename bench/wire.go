@@ -14,6 +14,8 @@ import (
 type wire struct {
 	conn net.Conn
 	in   *bufio.Reader
+	// nextOffset is the Stream-Next-Offset of the last response, which Durable Streams sends.
+	nextOffset string
 }
 
 func dialWire(addr string) (*wire, error) {
@@ -31,38 +33,93 @@ func newRequest(method, path, token, contentType string, body []byte) []byte {
 	return append([]byte(head), body...)
 }
 
-// do sends a request and reads the response, whose body must have a Content-Length. It fails unless the status is 2xx.
+// do sends a request and reads the response. It fails unless the status is 2xx.
 func (w *wire) do(request []byte) error {
-	if _, err := w.conn.Write(request); err != nil {
+	length, err := w.send(request)
+	switch {
+	case err != nil:
 		return err
+	case length == chunked:
+		_, err = w.body(length)
+	default:
+		_, err = w.in.Discard(length)
 	}
-	status, err := w.line()
+	return err
+}
+
+// ask is do for a caller who wants the body.
+func (w *wire) ask(request []byte) (body []byte, err error) {
+	length, err := w.send(request)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	ok := len(status) > 9 && status[9] == '2'
-	status = bytes.Clone(status)
-	length := 0
+	return w.body(length)
+}
+
+// chunked stands for the length of a body that comes in chunks.
+const chunked = -1
+
+// body reads a body of a length.
+func (w *wire) body(length int) (body []byte, err error) {
+	if length != chunked {
+		body = make([]byte, length)
+		_, err = io.ReadFull(w.in, body)
+		return body, err
+	}
 	for {
 		line, err := w.line()
 		if err != nil {
-			return err
+			return nil, err
+		}
+		n, err := strconv.ParseUint(string(line), 16, 31)
+		if err != nil {
+			return nil, err
+		}
+		chunk := make([]byte, n+2) // with the end of its line
+		if _, err := io.ReadFull(w.in, chunk); err != nil || n == 0 {
+			return body, err
+		}
+		body = append(body, chunk[:n]...)
+	}
+}
+
+// send sends a request and reads the head of the response. It returns the length of the body, which is not read yet,
+// or chunked; unless the status is 2xx, it returns the body in an error.
+func (w *wire) send(request []byte) (length int, err error) {
+	if _, err := w.conn.Write(request); err != nil {
+		return 0, err
+	}
+	status, err := w.line()
+	if err != nil {
+		return 0, err
+	}
+	ok := len(status) > 9 && status[9] == '2'
+	status = bytes.Clone(status)
+	for {
+		line, err := w.line()
+		if err != nil {
+			return 0, err
 		}
 		if len(line) == 0 {
 			break
 		}
+		if value, found := bytes.CutPrefix(line, []byte("Stream-Next-Offset: ")); found {
+			w.nextOffset = string(value)
+		}
+		if bytes.Equal(line, []byte("Transfer-Encoding: chunked")) {
+			length = chunked
+		}
 		if value, found := bytes.CutPrefix(line, []byte("Content-Length: ")); found {
 			if length, err = strconv.Atoi(string(value)); err != nil {
-				return err
+				return 0, err
 			}
 		}
 	}
 	if ok {
-		_, err := w.in.Discard(length)
-		return err
+		return length, nil
 	}
-	body, _ := io.ReadAll(io.LimitReader(w.in, int64(length)))
-	return fmt.Errorf("%s: %s", status, body)
+	body, _ := w.body(length)
+	return 0, fmt.Errorf("%s: %s", status, body)
 }
 
 // line returns a line without its end, good until the next read.

@@ -1,19 +1,21 @@
 // Command report runs the races of package bench, prints how each target was
 // met, and keeps the raw samples.
 //
-//	go run ./report            all races, nine to eleven minutes
+//	go run ./report            all races, about twenty minutes
 //	go run ./report -quick     that all of them run, under a minute
 //	go run ./report -only Replay
+//	go run ./report -against last
 //
 // A race of a server whose binary is not on the machine is skipped, unless the environment variable CI is set.
 //
-// Its status is not 0 if a race cannot run or if events were lost or doubled. It never
-// depends on how long something took.
+// Its status is not 0 if a race cannot run or if events were lost or doubled. How long something took decides it with
+// -against alone: then it is not 0 if a row became slower than in earlier results, by more than noise.
 package main
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -43,10 +45,17 @@ func run(ctx context.Context) error {
 	only := flag.String("only", "", "regular expression of the races to run")
 	laps := flag.Int("laps", 0, "laps of each race; 0 for the usual number")
 	show := flag.Bool("raw", false, "print the raw samples too")
+	markdown := flag.Bool("markdown", false, "print the table as docs/performance.md has it")
+	earlier := flag.String("against", "",
+		"raw samples to compare with: a file, or \"last\" for the newest in results of a machine as this one")
 	results := flag.String("results", "",
 		"folder for the raw samples; default: results for a full run, none for others")
 	flag.Parse()
 	wanted, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	before, err := readBaseline(*earlier)
 	if err != nil {
 		return err
 	}
@@ -57,7 +66,7 @@ func run(ctx context.Context) error {
 	if *laps > 0 {
 		scale.Laps = *laps
 	}
-	var raw bytes.Buffer
+	var raw, table bytes.Buffer
 	if err := bench.RecordMachine(&raw); err != nil {
 		return err
 	}
@@ -65,26 +74,36 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var table bytes.Buffer
 	if err := bench.WriteTable(&table, verdicts); err != nil {
 		return err
 	}
 	if *show {
 		_, _ = os.Stdout.Write(raw.Bytes())
 	}
-	_, _ = os.Stdout.Write(table.Bytes())
+	if *markdown {
+		err = bench.WriteMarkdown(os.Stdout, verdicts)
+	} else {
+		_, err = os.Stdout.Write(table.Bytes())
+	}
+	if err != nil {
+		return err
+	}
+	slower := before.compare(ctx, scale, raw.Bytes())
+	if slower != nil && !errors.Is(slower, bench.ErrSlower) {
+		return slower
+	}
 	if *results == "" && !*quick && *only == "" {
+		*results = "results"
 		if commit := bench.Commit(); strings.HasSuffix(commit, "-dirty") {
 			fmt.Fprintf(os.Stderr, "not kept: the tree is not that of a commit (%s); -results DIR keeps it elsewhere\n",
 				commit)
-			return nil
+			*results = ""
 		}
-		*results = "results"
 	}
 	if *results == "" {
-		return nil
+		return slower
 	}
-	return keep(*results, raw.Bytes(), table.Bytes())
+	return errors.Join(slower, keep(*results, slower != nil, raw.Bytes(), table.Bytes()))
 }
 
 // race runs the races whose name is wanted and writes their samples to raw.
@@ -114,12 +133,15 @@ func race(ctx context.Context, scale bench.Scale, wanted *regexp.Regexp, raw *by
 	return verdicts, nil
 }
 
-// keep writes the samples and the table to dir.
-func keep(dir string, raw, table []byte) error {
+// keep writes the samples and the table to dir. Later runs are not compared with one that was slower.
+func keep(dir string, slower bool, raw, table []byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	base := filepath.Join(dir, time.Now().UTC().Format("20060102-1504")+"-"+bench.Commit())
+	if slower {
+		base += ".slower"
+	}
 	if err := os.WriteFile(base+".txt", raw, 0o644); err != nil {
 		return err
 	}

@@ -1,0 +1,38 @@
+package bench
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+func TestWireReadsBodiesWithALengthAndInChunks(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
+		if err != nil {
+			w.WriteHeader(http.StatusTeapot)
+		}
+		_, _ = w.Write([]byte(strings.Repeat("x", n))) // net/http sends long bodies in chunks
+	}))
+	defer server.Close()
+	w, err := dialWire(server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for _, n := range []int{0, 10, 100_000, 1} {
+		request := newRequest("POST", "/"+strconv.Itoa(n), "", "text/plain", nil)
+		if err := w.do(request); err != nil {
+			t.Fatalf("%d bytes: %v", n, err)
+		}
+		if body, err := w.ask(request); err != nil || len(body) != n {
+			t.Fatalf("%d bytes of %d: %v", len(body), n, err)
+		}
+	}
+	err = w.do(newRequest("POST", "/tea", "", "text/plain", nil))
+	if err == nil || !strings.Contains(err.Error(), "418") {
+		t.Errorf("refused: %v", err)
+	}
+}
