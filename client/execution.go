@@ -24,8 +24,8 @@ type StartRequest struct {
 	// request is refused with reprise.ErrConflict. If ID, IdempotencyKey and Key are empty, the
 	// client makes an unguessable ID.
 	ID string `json:"id,omitempty"`
-	// IdempotencyKey is sent as the header of that name, in place of an ID: the server derives the id from it. A
-	// request with both is refused with reprise.ErrInvalid.
+	// IdempotencyKey is sent as the header of that name. If there is an ID, the key is part of
+	// the request; otherwise the server derives the id from the key.
 	IdempotencyKey string `json:"-"`
 	// Key, in place of an ID, makes the start resumable. While the execution of the key runs, and while it is kept
 	// after exit code 0, an equal request attaches to it. After any other end, the request starts the command again, as
@@ -75,8 +75,8 @@ type StartRequest struct {
 	Grace   Duration `json:"grace,omitzero"`
 	// Hold makes Client.Run hold the output back while the caller is behind, so that the caller does not lose output
 	// that the server no longer keeps. The server stops waiting for a caller that reads nothing for this long, at most
-	// 5 min. Hold is not part of the request that an ID stands for. Client.Start, and Client.Run with a Key
-	// or an IdempotencyKey, ignore it.
+	// 5 min. Hold is not part of the request that an ID stands for. Client.Start ignores it, as does
+	// Client.Run where it does not know the id.
 	Hold Duration `json:"-"`
 	// KillOnDisconnect cancels the run some time after its last follower has disconnected.
 	KillOnDisconnect bool `json:"kill_on_disconnect,omitempty"`

@@ -10,8 +10,8 @@ import (
 	"reprise/client"
 )
 
-// TestIdempotencyKeyStandsForTheID: the same key is the same execution, whoever sends it, and it is refused beside an
-// id.
+// TestIdempotencyKeyStandsForTheID: the same key is the same execution, whoever sends it. Beside an id it is a part of
+// the request.
 func TestIdempotencyKeyStandsForTheID(t *testing.T) {
 	url := liveServer(t)
 	open := func() *client.Client {
@@ -40,8 +40,12 @@ func TestIdempotencyKeyStandsForTheID(t *testing.T) {
 		t.Errorf("it ran as %q, %v", text, err)
 	}
 	run.ID = "named"
-	if _, err := open().Start(t.Context(), run); !errors.Is(err, reprise.ErrInvalid) {
-		t.Errorf("with an id: %v", err)
+	if named, err := open().Start(t.Context(), run); err != nil || named.ID != "named" {
+		t.Errorf("with an id: %q, %v", named.ID, err)
+	}
+	run.IdempotencyKey = "other"
+	if _, err := open().Start(t.Context(), run); !errors.Is(err, reprise.ErrConflict) {
+		t.Errorf("with an id and another key: %v", err)
 	}
 	q := client.InterpreterRequest{Language: "python", IdempotencyKey: "i"}
 	one, err := open().OpenInterpreter(t.Context(), q)

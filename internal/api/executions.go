@@ -68,9 +68,7 @@ func (s *Server) startExecution(x *exchange) error {
 	if err := s.decodeBody(x, &req); err != nil {
 		return err
 	}
-	if req.IdempotencyKey, err = x.idempotencyKey(req.ID); err != nil {
-		return err
-	}
+	req.IdempotencyKey = x.r.Header.Get(idempotencyKeyHeader)
 	hold, err := x.query.duration("hold", maxHold)
 	if err == nil && hold > 0 && form != sseType {
 		err = badRequest("hold", "only the reader of the answer can hold output back: ask for "+sseType)
@@ -99,16 +97,6 @@ func (s *Server) startExecution(x *exchange) error {
 		status = http.StatusCreated
 	}
 	return s.answer(x, status, showExecution(e))
-}
-
-// idempotencyKey returns the header of that name. It is refused beside an id: a start with the same key and another id
-// would not be a repeat.
-func (x *exchange) idempotencyKey(id string) (string, error) {
-	key := x.r.Header.Get(idempotencyKeyHeader)
-	if key != "" && id != "" {
-		return "", badRequest(idempotencyKeyHeader, "the body has an id, which makes the start idempotent by itself")
-	}
-	return key, nil
 }
 
 // mayStart refuses a sender without the scope for the session of the new execution. The session of code is that of its

@@ -29,8 +29,8 @@ func (o *Options) checkNames() error {
 	return nil
 }
 
-// guard refuses cross-site requests of browsers, and repeated headers, and answers their preflight requests. It reports whether the request
-// may continue.
+// guard refuses repeated headers and cross-site requests of browsers, and answers preflight requests of browsers. It
+// reports whether the request may continue.
 func (s *Server) guard(w http.ResponseWriter, r *http.Request) bool {
 	h := w.Header()
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -44,10 +44,7 @@ func (s *Server) openInterpreter(x *exchange) error {
 	if err := s.decodeBody(x, &q); err != nil {
 		return err
 	}
-	var err error
-	if q.IdempotencyKey, err = x.idempotencyKey(q.ID); err != nil {
-		return err
-	}
+	q.IdempotencyKey = x.r.Header.Get(idempotencyKeyHeader)
 	if err := x.mayMake(identity.ScopeRun, q.Session, "session"); err != nil {
 		return err
 	}

@@ -100,11 +100,11 @@ export class Reprise {
 
   /**
    * Starts an execution and follows it; the answer to the start contains the first events. However often the connection breaks,
-   * the command runs once. A second loop attaches to the same execution. `options.after` is ignored. A request with a `key`
-   * or an `idempotencyKey` is started with `start` and then followed, because the server chooses its id.
+   * the command runs once. A second loop attaches to the same execution. `options.after` is ignored. A request with a `key`,
+   * or with an `idempotencyKey` and no `id`, is started with `start` and then followed, because the server chooses its id.
    */
   run(request: StartRequest, options: FollowOptions = {}): Run {
-    if (request.key || request.idempotencyKey) throw new InvalidError('what has a key is started with start(), and followed by the id of the answer')
+    if (request.key || (request.idempotencyKey && !request.id)) throw new InvalidError('what has a key is started with start(), and followed by the id of the answer')
     const { hold, ...members } = request
     const { id, start } = startRequest(members)
     start.query = parameters({ hold })

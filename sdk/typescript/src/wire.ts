@@ -82,7 +82,7 @@ export interface Access {
 interface StartMembers {
   /** 1 to 128 letters, digits, `.`, `_` and `-`. If it and both keys are missing, the client makes an unguessable one. */
   id?: string
-  /** In place of an id: sent as the header of that name, from which the server derives the id; see docs/protocol.md. */
+  /** Sent as the header of that name, from which the server derives the id if there is none; see docs/protocol.md. */
   idempotencyKey?: string
   /**
    * In place of an id: the same request attaches while the command runs and after it has exited with 0, and starts the command

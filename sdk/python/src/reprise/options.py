@@ -50,7 +50,7 @@ class StartOptions(TypedDict, total=False):
 
     #: 1 to 128 bytes of letters, digits, ".", "_" and "-".
     id: str
-    #: In place of an id: sent as the header Idempotency-Key, from which the server derives the id.
+    #: Sent as the header Idempotency-Key, from which the server derives the id if there is none.
     idempotency_key: str
     #: In place of an id: the same request attaches while the command runs and after it has exited with 0, and starts it again
     #: after any other end.
