@@ -279,7 +279,8 @@ func startRequest(run StartRequest) (*request, string, error) {
 	if run.ID == "" && run.Key == "" && run.IdempotencyKey == "" {
 		run.ID = rand.Text()
 	}
-	r, err := jsonRequest("start execution "+cmp.Or(run.ID, run.Key, run.IdempotencyKey), http.MethodPost, "/v1/executions", run)
+	op := "start execution " + cmp.Or(run.ID, run.Key, run.IdempotencyKey)
+	r, err := jsonRequest(op, http.MethodPost, "/v1/executions", run)
 	if err != nil {
 		return nil, "", err
 	}

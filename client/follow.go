@@ -105,7 +105,8 @@ func (c *Client) FollowStream(ctx context.Context, name string, opts *FollowOpti
 // breaks, the command runs once. A second range attaches to the same
 // execution. FollowOptions.After is ignored.
 //
-// With a Key, or an IdempotencyKey and no ID, Run is Client.Start followed by Client.Follow, and each range starts anew.
+// With a Key, or an IdempotencyKey and no ID, Run is Client.Start followed by
+// Client.Follow, and each range starts anew.
 func (c *Client) Run(ctx context.Context, run StartRequest, opts *FollowOptions) iter.Seq2[Event, error] {
 	if run.Key != "" || run.IdempotencyKey != "" && run.ID == "" {
 		return c.runKeyed(ctx, run, opts)

@@ -9,8 +9,8 @@ var singletons = []string{
 }
 
 // RepeatedHeader returns a header that r has more than once although it has one value, or "" if there is none. Such a
-// request is malformed (RFC 9110, section 5.3), also if the values are equal: who takes the first and who takes the last
-// would act on different requests.
+// request is malformed (RFC 9110, section 5.3), even with equal values: a proxy that takes the first of them and a
+// server that takes the last one act on different requests.
 func RepeatedHeader(r *http.Request) string {
 	for _, name := range singletons {
 		if len(r.Header[name]) > 1 {
