@@ -23,7 +23,7 @@ type Row struct {
 	First, Goal Bound
 }
 
-// Bound is what a measured value must hold. The zero Bound holds always.
+// Bound is what a measured value must hold. The zero Bound bounds nothing.
 type Bound struct {
 	// Than is the contender that the value is divided by; "" bounds the value itself.
 	Than string
@@ -122,6 +122,7 @@ func (row Row) peers(results []Result) string {
 		switch {
 		case missing(results, peer):
 			absent = append(absent, peerName(peer))
+		case math.IsNaN(v): // it does not measure that
 		case math.IsNaN(bestValue), moreIsBetter(row.Unit) == (v > bestValue):
 			best, bestValue = peerName(peer), v
 		}

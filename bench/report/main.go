@@ -2,7 +2,7 @@
 // met, and keeps the raw samples.
 //
 //	go run ./report            all races, a quarter to half an hour
-//	go run ./report -quick     that all of them run, under a minute
+//	go run ./report -quick     that all of them run, about a minute and a half
 //	go run ./report -only Replay
 //	go run ./report -against last
 //
