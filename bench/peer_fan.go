@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// peerPublisher is a fanServer of another project that is published to over HTTP, on one connection.
+// peerPublisher is a fanServer of another project that is published to over HTTP.
 type peerPublisher struct {
 	*peerServer
-	wire *wire
+	wire *lapWire
 	// posts are the requests that publish n events to the stream of the readers.
 	posts func(n int) [][]byte
 }
@@ -39,11 +39,30 @@ func peerFan(
 		if err != nil {
 			return nil, err
 		}
-		w, err := dialWire(p.addr)
+		publisher := &peerPublisher{p, &lapWire{addr: p.addr}, posts}
+		return startFan(fan{publisher, p.addr, request, settle}, scale, fanWholeLap)
+	}
+}
+
+// peerIdle starts a server in each lap, with readers that wait.
+func peerIdle(
+	start func(context.Context) (*peerServer, error), request []byte,
+) func(context.Context, Scale) (Runner, error) {
+	return func(ctx context.Context, scale Scale) (Runner, error) {
+		p, err := start(ctx) // tells whether the program is there
 		if err != nil {
-			return nil, errors.Join(err, p.Close())
+			return nil, err
 		}
-		return startFan(fan{&peerPublisher{p, w, posts}, p.addr, request, settle}, scale, fanWholeLap)
+		lap := func(ctx context.Context) (sample Sample, err error) {
+			p, err := start(ctx)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { err = errors.Join(err, p.Close()) }()
+			memory := func() (int64, error) { return memoryOf(p.cmd.Process.Pid) }
+			return idleReaders(p.addr, request, scale.Of(9000, 200), memory)
+		}
+		return lapFunc(lap), p.Close()
 	}
 }
 

@@ -9,19 +9,17 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"path/filepath"
 	"strconv"
 	"time"
 
 	"reprise"
-	"reprise/store/memstore"
 )
 
 // correctRace is P13: a reader whose connection is cut again and again, while the events
 // are appended. A lap fails if an event was lost, doubled or out of order.
 func correctRace() Race {
 	race := Race{Name: "Correct"}
-	for _, store := range []string{"memory", "sqlite"} {
+	for _, store := range []string{"memory", "sqlite", "log"} {
 		for _, events := range []int{100_000, 1_000_000} {
 			name := fmt.Sprintf("store=%s/events=%d", store, events)
 			race.Contenders = append(race.Contenders, Contender{name, correct(store, events), false})
@@ -46,16 +44,14 @@ func correct(store string, events int) func(context.Context, Scale) (Runner, err
 }
 
 func correctLap(ctx context.Context, kind string, events int) (Sample, error) {
-	var store reprise.Store = memstore.New(nil)
-	if kind == "sqlite" {
-		dir, remove, err := tempDir()
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = remove() }()
-		if store, err = openDisk(ctx, filepath.Join(dir, "events.db")); err != nil {
-			return nil, err
-		}
+	dir, remove, err := tempDir()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = remove() }()
+	store, err := openStore(ctx, kind, dir)
+	if err != nil {
+		return nil, err
 	}
 	defer store.Close()
 	log, s, err := historyLog(ctx, store, history{events: events / 2})

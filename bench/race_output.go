@@ -12,7 +12,6 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
-	"reprise/store/memstore"
 )
 
 // outputRace lets a command print 200 MB, beside the same command that prints into a pipe to cat, and cat
@@ -82,16 +81,14 @@ func outputReprise(kind string) func(context.Context, Scale) (Runner, error) {
 
 // outputLap runs the command over a new store, since the history of each lap is as long as all may keep.
 func outputLap(ctx context.Context, kind, path string, text []byte) (Sample, error) {
-	var store reprise.Store = memstore.New(nil)
-	if kind == "sqlite" {
-		dir, remove, err := tempDir()
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = remove() }()
-		if store, err = openDisk(ctx, filepath.Join(dir, "events.db")); err != nil {
-			return nil, err
-		}
+	dir, remove, err := tempDir()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = remove() }()
+	store, err := openStore(ctx, kind, dir)
+	if err != nil {
+		return nil, err
 	}
 	defer store.Close()
 	log, err := reprise.Open(ctx, store, &reprise.Options{Retention: keepAll})

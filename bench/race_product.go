@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"time"
@@ -53,8 +52,11 @@ func (p *product) publish(path string, n int, ended bool) error {
 }
 
 // memory is what the process of the server holds, in bytes.
-func (p *product) memory() (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
+func (p *product) memory() (int64, error) { return memoryOf(p.cmd.Process.Pid) }
+
+// memoryOf is what a process holds, in bytes.
+func memoryOf(pid int) (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
 		return 0, err
 	}
@@ -105,65 +107,6 @@ func productReplay(store string) func(context.Context, Scale) (Runner, error) {
 		asked := p.eventRequest("GET", streamPath(0)+"/events?after=earliest", "")
 		return closing{replayOnce(p.addr, asked, n), p.Close}, nil
 	}
-}
-
-// productIdleRace is Q8: the memory of the server per reader that waits.
-func productIdleRace() Race {
-	const raw, gosse, ours = fanLimitRaw, fanPeer, "store=memory"
-	idle := func(name string) func(context.Context, Scale) (Runner, error) {
-		return func(_ context.Context, scale Scale) (Runner, error) {
-			n := scale.Of(9000, 200)
-			return lapFunc(func(context.Context) (Sample, error) { return idleLap(name, n) }), nil
-		}
-	}
-	return Race{
-		Name: "ProductIdle",
-		Contenders: []Contender{
-			{raw, idle("fan-raw"), false},
-			{ours, productIdle(), false},
-			{"store=memory/park", productIdle("--park"), false},
-			{gosse, idle("fan-gosse"), false},
-		},
-		Rows: []Row{{
-			Target: "Q8", What: "memory per idle reader of the server, 9,000 readers", Unit: "KiB/reader", Ours: ours,
-			Limit: raw, Peers: []string{gosse}, Goal: Bound{Most: 2},
-		}},
-	}
-}
-
-func productIdle(flags ...string) func(context.Context, Scale) (Runner, error) {
-	return func(_ context.Context, scale Scale) (Runner, error) {
-		return lapFunc(func(ctx context.Context) (Sample, error) {
-			return productIdleLap(ctx, scale.Of(9000, 200), flags)
-		}), nil
-	}
-}
-
-// idleFor is how long the readers of the server are idle. With --park it parks them after a second, and returns the
-// memory to the system a second later.
-const idleFor = 5 * time.Second
-
-func productIdleLap(ctx context.Context, n int, flags []string) (sample Sample, err error) {
-	p, err := startProduct(ctx, "memory:", flags...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, p.Close()) }()
-	if err := p.publish(streamPath(0), 100, false); err != nil {
-		return nil, err
-	}
-	before, err := p.memory()
-	if err != nil {
-		return nil, err
-	}
-	s, err := newSwarm(p.addr, p.eventRequest("GET", streamPath(0)+"/events?after=tail", ""), n)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	time.Sleep(idleFor)
-	after, err := p.memory()
-	return Sample{"KiB/reader": float64(after-before) / 1024 / float64(n)}, err
 }
 
 // productTrueRace is Q10: /bin/true from the request that starts it to the event that tells its end.
@@ -238,64 +181,4 @@ func (w *wire) doEvents(request []byte) error {
 		return fmt.Errorf("%w: no end of the command", errLost)
 	}
 	return nil
-}
-
-// productOutputRace is Q11: what a command prints, from the start of the command until a follower has all of it.
-func productOutputRace() Race {
-	const limit = "limit=cat-to-file-synced"
-	row := func(store, name string, goal Bound) Row {
-		return Row{
-			Target: "Q11", What: "reprise run -- cat of 200 MB, " + name, Unit: "s/run", Ours: "store=" + store,
-			Limit: limit, Goal: goal,
-		}
-	}
-	return Race{
-		Name: "ProductOutput",
-		Contenders: []Contender{
-			{limit, outputCat(" && sync %s.copy"), false},
-			{"store=memory", productOutput("memory:"), false},
-			{"store=log", productOutput("log:"), false},
-			{"store=sqlite", productOutput("sqlite:"), false},
-		},
-		Rows: []Row{
-			row("log", "embedded log", Bound{Than: limit, Most: 1.5}), row("sqlite", "SQLite", Bound{}),
-			row("memory", "memory", Bound{}),
-		},
-	}
-}
-
-func productOutput(store string) func(context.Context, Scale) (Runner, error) {
-	return func(ctx context.Context, scale Scale) (Runner, error) {
-		path, text, remove, err := outputSource(scale)
-		if err != nil {
-			return nil, err
-		}
-		p, err := startProduct(ctx, store)
-		if err != nil {
-			return nil, errors.Join(err, remove())
-		}
-		return closing{func(ctx context.Context) (Sample, error) {
-			counted := &comparing{left: text}
-			cmd := exec.CommandContext(ctx, p.binary, "run", "--", "cat", path)
-			cmd.Env, cmd.Stdout, cmd.Stderr = p.environ(), counted, os.Stderr
-			start := time.Now()
-			err := cmd.Run()
-			took := time.Since(start)
-			if err == nil && len(counted.left) > 0 {
-				err = fmt.Errorf("%w: the last %d bytes that were printed", errLost, len(counted.left))
-			}
-			return Sample{"s/run": took.Seconds()}, err
-		}, func() error { return errors.Join(p.Close(), remove()) }}, nil
-	}
-}
-
-// comparing is a Writer that takes a text and nothing else.
-type comparing struct{ left []byte }
-
-func (c *comparing) Write(b []byte) (int, error) {
-	if !bytes.HasPrefix(c.left, b) {
-		return 0, fmt.Errorf("%w: what comes is not what was printed", errLost)
-	}
-	c.left = c.left[len(b):]
-	return len(b), nil
 }

@@ -81,22 +81,19 @@ func productFan(store string, wait time.Duration, flags ...string) func(context.
 		if err != nil {
 			return nil, err
 		}
-		w, err := dialWire(p.addr)
-		if err == nil {
-			err = w.do(newRequest("PUT", streamPath(0), p.token, "application/json", []byte("{}")))
-		}
-		if err != nil {
-			return nil, errors.Join(err, p.Close())
+		w := &lapWire{addr: p.addr}
+		if err := w.do(newRequest("PUT", streamPath(0), p.token, "application/json", []byte("{}"))); err != nil {
+			return nil, errors.Join(err, w.Close(), p.Close())
 		}
 		readers := p.eventRequest("GET", streamPath(0)+"/events?after=tail", "")
 		return startFan(fan{&productPublisher{p, w}, p.addr, readers, wait}, scale, fanWholeLap)
 	}
 }
 
-// productPublisher publishes to the product over a connection that it keeps: a burst is one request.
+// productPublisher publishes to the product: a burst is one request.
 type productPublisher struct {
 	*product
-	wire *wire
+	wire *lapWire
 }
 
 func (p *productPublisher) burst(n int) error {

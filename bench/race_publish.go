@@ -13,9 +13,9 @@ import (
 )
 
 // publishRace is Q1 and Q2: events published to the product over HTTP, so many a request, each connection to a stream
-// of its own and waiting for each answer. The limit reads the bodies and counts their lines. Of the peers, Redis syncs as
-// often, with as many entries in one pipeline, Durable Streams syncs each request, Mercure each event, and Centrifugo
-// keeps its events in memory alone.
+// of its own and waiting for each answer. The limit reads the bodies and counts their lines. Of the peers, Redis syncs
+// as often, with as many entries in one pipeline, Durable Streams syncs each request, Mercure each event, and
+// Centrifugo keeps its events in memory alone.
 func publishRace(connections, batch int) Race {
 	const limit, redis = "limit=counting", "peer=redis-xadd-synced"
 	peers := []string{durableStreams, centrifugo, redis}

@@ -13,29 +13,29 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"reprise/bench/limit"
 )
 
 // productWriteRace is the other half of Q10: from a command's write to the client that follows it. The limit reads the
-// command's pipe, and appends what comes to a file, which it syncs before it takes the time.
+// command's pipe, and appends what comes to a preallocated file, which it syncs before it takes the time.
 func productWriteRace() Race {
-	const limit = "limit=pipe-synced"
+	const synced = "limit=pipe-synced"
 	row := func(store, name string, goal Bound) Row {
 		return Row{
 			Target: "Q10", What: "command's write to client, " + name, Unit: "p50-ms", Ours: "store=" + store,
-			Limit: limit, Goal: goal,
+			Limit: synced, Goal: goal,
 		}
 	}
 	return Race{
 		Name: "ProductWrite",
 		Contenders: []Contender{
-			{limit, pipeSynced, false},
+			{synced, pipeSynced, false},
 			{"store=log", productWrite("log:"), false},
 			{"store=sqlite", productWrite("sqlite:"), false},
 			{"store=memory", productWrite("memory:"), false},
 		},
 		Rows: []Row{
-			row("log", "embedded log", Bound{Than: limit, Most: 1.3}), row("sqlite", "SQLite", Bound{}),
+			row("log", "embedded log", Bound{Than: synced, Most: 1.3}), row("sqlite", "SQLite", Bound{}),
 			row("memory", "memory", Bound{}),
 		},
 	}
@@ -84,24 +84,23 @@ func pipeSynced(_ context.Context, scale Scale) (Runner, error) {
 	if err != nil {
 		return nil, err
 	}
+	log, err := limit.CreateFileLog(filepath.Join(dir, "output"), 8<<20)
+	if err != nil {
+		return nil, errors.Join(err, remove())
+	}
 	n := writeTicks(scale)
 	return closing{func(ctx context.Context) (Sample, error) {
 		cmd := exec.CommandContext(ctx, self, serveArg, ticks, strconv.Itoa(n))
-		late, err := syncLines(cmd, filepath.Join(dir, "output"))
+		late, err := syncLines(cmd, log)
 		if err != nil {
 			return nil, err
 		}
 		return writeSample(late, n)
-	}, remove}, nil
+	}, func() error { return errors.Join(log.Close(), remove()) }}, nil
 }
 
 // syncLines appends what a command prints to a file, and returns how late each line was on the disk.
-func syncLines(cmd *exec.Cmd, path string) (late []time.Duration, err error) {
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
+func syncLines(cmd *exec.Cmd, log *limit.FileLog) (late []time.Duration, err error) {
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -116,10 +115,7 @@ func syncLines(cmd *exec.Cmd, path string) (late []time.Duration, err error) {
 			return late, cmd.Wait()
 		}
 		if err == nil {
-			_, err = file.Write(buf[:n])
-		}
-		if err == nil {
-			err = unix.Fdatasync(int(file.Fd()))
+			err = log.Append(buf[:n])
 		}
 		if err != nil {
 			return nil, errors.Join(err, cmd.Process.Kill(), cmd.Wait())

@@ -23,7 +23,7 @@ type Row struct {
 	First, Goal Bound
 }
 
-// Bound is what a measured value must hold. The zero Bound holds always.
+// Bound is what a measured value must hold. The zero Bound bounds nothing.
 type Bound struct {
 	// Than is the contender that the value is divided by; "" bounds the value itself.
 	Than string
@@ -44,7 +44,8 @@ type Verdict struct {
 	// Ratio is the median over the laps of ours divided by the limit's.
 	Ratio       float64
 	First, Goal Outcome
-	FirstValue  string // what the bound of the first version was held against, in words
+	// FirstValue and GoalValue are what was held against the bounds, in words.
+	FirstValue, GoalValue string
 }
 
 // Judge holds a row against the results of its race.
@@ -58,6 +59,7 @@ func (row Row) Judge(results []Result) Verdict {
 		First:      row.outcome(row.First, results),
 		Goal:       row.outcome(row.Goal, results),
 		FirstValue: row.held(row.First, results),
+		GoalValue:  row.held(row.Goal, results),
 	}
 }
 
@@ -120,6 +122,7 @@ func (row Row) peers(results []Result) string {
 		switch {
 		case missing(results, peer):
 			absent = append(absent, peerName(peer))
+		case math.IsNaN(v): // it does not measure that
 		case math.IsNaN(bestValue), moreIsBetter(row.Unit) == (v > bestValue):
 			best, bestValue = peerName(peer), v
 		}
@@ -146,15 +149,25 @@ func peerName(contender string) string {
 // moreIsBetter reports whether a unit is a rate.
 func moreIsBetter(unit string) bool { return strings.HasSuffix(unit, "/s") }
 
-// held is the value that b bounds with what it is held against, "1.52 <= 1.6".
+// held is the value that b bounds with the bound, "1.52 <= 1.60". A ratio to another contender than the limit names
+// that, "2.10 of go-sse >= 1.10", and a value in another unit than that of the row names the unit.
 func (row Row) held(b Bound, results []Result) string {
-	var text string
+	text := number(row.value(b, results))
+	if b.Than == "" && b.Unit != "" {
+		text += " " + b.Unit
+	}
+	if b.Than != "" && b.Than != row.Limit {
+		text += " of " + peerName(b.Than)
+	}
 	switch {
 	case b.Most != 0:
-		text = number(row.value(b, results)) + " <= " + number(b.Most)
+		text += " <= " + number(b.Most)
 	case b.Least != 0:
-		text = number(row.value(b, results)) + " >= " + number(b.Least)
+		text += " >= " + number(b.Least)
+	default:
+		text = ""
 	}
+	text = strings.TrimSpace(text)
 	if b.Also != nil {
 		text += ", " + row.held(*b.Also, results)
 	}

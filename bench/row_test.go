@@ -1,8 +1,10 @@
 package bench
 
 import (
+	"bytes"
 	"context"
 	"math"
+	"strings"
 	"testing"
 )
 
@@ -115,6 +117,31 @@ func TestEveryRowNamesContendersOfItsRace(t *testing.T) {
 					t.Errorf("%s, %s: no contender %q", race.Name, row.Target, name)
 				}
 			}
+		}
+	}
+}
+
+func TestHeldNamesWhatIsNotTheLimit(t *testing.T) {
+	results := []Result{
+		{Contender: "ours", Samples: []Sample{{"events/s": 30, "first-ms": 0.5}}},
+		laps("limit", "events/s", 60), laps("peer=best/size=200", "events/s", 10),
+	}
+	row := Row{Unit: "events/s", Ours: "ours", Limit: "limit", Goal: Bound{Than: "limit", Least: 0.4, Also: &Bound{
+		Unit: "first-ms", Most: 1, Also: &Bound{Than: "peer=best/size=200", Least: 2},
+	}}}
+	const want = "0.50 >= 0.40, 0.50 first-ms <= 1.00, 3.00 of best >= 2.00"
+	v := row.Judge(results)
+	if v.GoalValue != want || v.Goal != reached || v.FirstValue != "" {
+		t.Errorf("%q, %q; want %q", v.GoalValue, v.Goal, want)
+	}
+	var table bytes.Buffer
+	if err := WriteMarkdown(&table, []Verdict{v}); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(table.String(), "\n")
+	for _, line := range lines[:3] {
+		if strings.Count(line, "|") != strings.Count(lines[0], "|") {
+			t.Errorf("columns of %q", line)
 		}
 	}
 }

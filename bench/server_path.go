@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"runtime/pprof"
 
 	"reprise"
 	"reprise/internal/api"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
-	"reprise/store/memstore"
 	"reprise/store/storewrap"
 )
 
@@ -27,7 +25,7 @@ func servePath(ctx context.Context, args []string) (*server, error) {
 		return nil, fmt.Errorf("%w: %q", errOrder, args)
 	}
 	dir := args[1]
-	store, err := openPathStore(ctx, args[0], dir)
+	store, err := openStore(ctx, args[0], dir)
 	if err != nil {
 		return nil, err
 	}
@@ -55,18 +53,6 @@ func servePath(ctx context.Context, args []string) (*server, error) {
 	}
 	go func() { _ = api.NewHTTPServer(handler).Serve(l) }()
 	return &server{addr: l.Addr().String()}, nil
-}
-
-func openPathStore(ctx context.Context, kind, dir string) (reprise.Store, error) {
-	switch kind {
-	case "memory":
-		return memstore.New(nil), nil
-	case "log":
-		return openEmbeddedLog(ctx, filepath.Join(dir, "log"))
-	case "sqlite":
-		return openDisk(ctx, filepath.Join(dir, "events.db"))
-	}
-	return nil, fmt.Errorf("%w: store %q", errOrder, kind)
 }
 
 // beginProfile has the CPU profile of this process written to a file until endProfile.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestWireReadsBodiesWithALengthAndInChunks(t *testing.T) {
@@ -31,8 +32,30 @@ func TestWireReadsBodiesWithALengthAndInChunks(t *testing.T) {
 			t.Fatalf("%d bytes of %d: %v", len(body), n, err)
 		}
 	}
-	err = w.do(newRequest("POST", "/tea", "", "text/plain", nil))
-	if err == nil || !strings.Contains(err.Error(), "418") {
-		t.Errorf("refused: %v", err)
+	if err := w.do(newRequest("POST", "/tea", "", "text/plain", nil)); err == nil {
+		t.Error("refused: no error")
+	}
+	if err := w.do(newRequest("POST", "/1", "", "text/plain", nil)); err != nil {
+		t.Errorf("after a refusal: %v", err)
+	}
+}
+
+func TestLapWireDialsAgainAfterTheServerClosedIt(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer server.Close()
+	w := &lapWire{addr: server.Listener.Addr().String()}
+	defer func() { _ = w.Close() }()
+	request := newRequest("POST", "/", "", "text/plain", nil)
+	if err := w.do(request); err != nil {
+		t.Fatal(err)
+	}
+	first := w.wire
+	if err := w.do(request); err != nil || w.wire != first {
+		t.Errorf("at once: %v, another connection: %t", err, w.wire != first)
+	}
+	server.CloseClientConnections()
+	w.used = time.Time{} // long ago
+	if err := w.do(request); err != nil {
+		t.Errorf("after it was idle: %v", err)
 	}
 }

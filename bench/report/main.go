@@ -1,8 +1,8 @@
 // Command report runs the races of package bench, prints how each target was
 // met, and keeps the raw samples.
 //
-//	go run ./report            all races, about twenty minutes
-//	go run ./report -quick     that all of them run, under a minute
+//	go run ./report            all races, a quarter to half an hour
+//	go run ./report -quick     that all of them run, about a minute and a half
 //	go run ./report -only Replay
 //	go run ./report -against last
 //

@@ -1,0 +1,43 @@
+package bench
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+func TestPeerIsFoundInItsFolderThenByPath(t *testing.T) {
+	const program = "a-peer-for-this-test"
+	folder, path := t.TempDir(), t.TempDir()
+	t.Setenv(PeersEnv, folder)
+	t.Setenv("PATH", path)
+	if found, err := findPeer(program); !errors.Is(err, errNoPeer) {
+		t.Errorf("in neither: %q, %v", found, err)
+	}
+	for _, dir := range []string{path, folder} {
+		want := filepath.Join(dir, program)
+		if err := os.WriteFile(want, []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := findPeer(program); err != nil || found != want {
+			t.Errorf("%q, %v; want %q", found, err, want)
+		}
+	}
+}
+
+func TestCPUTimeOfAProcessIsThatWhichItMeasures(t *testing.T) {
+	for start := cpuTime(); cpuTime()-start < 20*time.Millisecond; {
+	}
+	before := cpuTime()
+	got, err := cpuTimeOf(os.Getpid())
+	after := cpuTime()
+	const tick = 10 * time.Millisecond // of the kernel, by which the two clocks may differ
+	if err != nil || got < before-tick || got > after+tick {
+		t.Errorf("%v, %v; want %v to %v", got, err, before, after)
+	}
+	if _, err := cpuTimeOf(1 << 22); err == nil { // Linux has no id as large
+		t.Error("of no process: no error")
+	}
+}

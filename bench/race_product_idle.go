@@ -1,0 +1,73 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// productIdleRace is Q8: the memory of the server per reader that waits.
+func productIdleRace() Race {
+	const raw, gosse, ours = fanLimitRaw, fanPeer, "store=memory"
+	idle := func(name string) func(context.Context, Scale) (Runner, error) {
+		return func(_ context.Context, scale Scale) (Runner, error) {
+			n := scale.Of(9000, 200)
+			return lapFunc(func(context.Context) (Sample, error) { return idleLap(name, n) }), nil
+		}
+	}
+	return Race{
+		Name: "ProductIdle",
+		Contenders: []Contender{
+			{raw, idle("fan-raw"), false},
+			{ours, productIdle(), false},
+			{"store=memory/park", productIdle("--park"), false},
+			{gosse, idle("fan-gosse"), false},
+			{mercure, peerIdle(startMercure, mercureReader("")), false},
+			{centrifugo, peerIdle(startCentrifugo, centrifugoReader()), false},
+		},
+		Rows: []Row{{
+			Target: "Q8", What: "memory per idle reader of the server, 9,000 readers", Unit: "KiB/reader", Ours: ours,
+			Limit: raw, Peers: []string{gosse, mercure, centrifugo}, Goal: Bound{Most: 2},
+		}},
+	}
+}
+
+func productIdle(flags ...string) func(context.Context, Scale) (Runner, error) {
+	return func(_ context.Context, scale Scale) (Runner, error) {
+		return lapFunc(func(ctx context.Context) (Sample, error) {
+			return productIdleLap(ctx, scale.Of(9000, 200), flags)
+		}), nil
+	}
+}
+
+// idleFor is how long the readers of the server are idle. With --park it parks them after a second, and returns the
+// memory to the system a second later.
+const idleFor = 5 * time.Second
+
+func productIdleLap(ctx context.Context, n int, flags []string) (sample Sample, err error) {
+	p, err := startProduct(ctx, "memory:", flags...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	if err := p.publish(streamPath(0), 100, false); err != nil {
+		return nil, err
+	}
+	return idleReaders(p.addr, p.eventRequest("GET", streamPath(0)+"/events?after=tail", ""), n, p.memory)
+}
+
+// idleReaders connects n readers to a server, and measures by how much that makes its memory grow.
+func idleReaders(addr string, request []byte, n int, memory func() (int64, error)) (Sample, error) {
+	before, err := memory()
+	if err != nil {
+		return nil, err
+	}
+	s, err := newSwarm(addr, request, n)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	time.Sleep(idleFor)
+	after, err := memory()
+	return Sample{"KiB/reader": float64(after-before) / 1024 / float64(n)}, err
+}
