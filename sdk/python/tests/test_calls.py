@@ -366,6 +366,8 @@ def test_idempotency_key_stands_for_the_id(server: Server, kind: str, tmp_path: 
         assert first.id == second.id and (first.returncode, second.returncode) == (3, 3)
         assert call(call.client.start, command, idempotency_key=key).id == first.id
         assert runs.read_text() == "run\n", "it runs once"
+        named = f"named-{key}"
+        call(call.client.start, "true", id=named, idempotency_key=key)  # beside an id the key is a part of the request
         with pytest.raises(ProblemError) as refused:
-            call(call.client.start, command, id="named", idempotency_key=key)
-        assert refused.value.code == "invalid"
+            call(call.client.start, "true", id=named, idempotency_key="other")
+        assert refused.value.code == "conflict"

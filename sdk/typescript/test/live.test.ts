@@ -66,7 +66,8 @@ test('start is idempotent, and another request under the same id is a conflict',
   assert.deepEqual(executions.map((execution) => execution.id), ['once'])
   const keyed = await reprise.start({ idempotencyKey: 'k', argv: ['true'] })
   assert.equal((await reprise.start({ idempotencyKey: 'k', argv: ['true'] })).id, keyed.id)
-  await assert.rejects(reprise.start({ id: 'keyed', idempotencyKey: 'k', argv: ['true'] }), { code: 'invalid' })
+  await reprise.start({ id: 'keyed', idempotencyKey: 'k', argv: ['true'] }) // beside an id the key is a part of the request
+  await assert.rejects(reprise.start({ id: 'keyed', idempotencyKey: 'other', argv: ['true'] }), { code: 'conflict' })
   assert.throws(() => reprise.run({ idempotencyKey: 'k', argv: ['true'] }), { name: 'InvalidError' })
 })
 
