@@ -22,6 +22,7 @@ import (
 
 	"reprise/internal/execution"
 	"reprise/internal/problem"
+	"reprise/internal/spawn"
 )
 
 // cli is the grammar of the command line, in the order of the help.
@@ -145,9 +146,8 @@ func checkFlags(command *kong.Context) error {
 		case time.Duration:
 			below = value < 0
 		case []string:
-			hasValue := func(name string) bool { return strings.Contains(name, "=") }
-			if at := slices.IndexFunc(value, hasValue); at >= 0 && flag.Name == "pass-env" {
-				return usage("--pass-env %s: it takes the name of a variable, without a value", value[at])
+			if wrong := spawn.InvalidName(value); wrong != "" && flag.Name == "pass-env" {
+				return usage("--pass-env %s", wrong)
 			}
 		}
 		if below && !slices.Contains(negatives, flag.Name) {
