@@ -24,7 +24,9 @@ type versionFlag bool
 
 // BeforeReset is called by the parser when the flag is there.
 func (versionFlag) BeforeReset(app *kong.Kong) error {
-	fmt.Fprintln(app.Stdout, thisBuild().text())
+	if _, err := fmt.Fprintln(app.Stdout, thisBuild().text()); err != nil {
+		return err
+	}
 	app.Exit(0)
 	return nil
 }

@@ -178,6 +178,16 @@ func (c *canceller) lost(err error) error {
 		err, c.id)
 }
 
+// unprinted is the error of a run whose output could not be written. The exit code for a closed pipe is that of a
+// program which SIGPIPE has ended.
+func (c *canceller) unprinted(err error) error {
+	code := exitOurs
+	if errors.Is(err, syscall.EPIPE) {
+		code = exitSignaled + int(syscall.SIGPIPE)
+	}
+	return &exit{code: code, err: fmt.Errorf("%w; %s", err, c.advice())}
+}
+
 // advice says what may still run and how to end it.
 func (c *canceller) advice() string {
 	if c.delivered.Load() {

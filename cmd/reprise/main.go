@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"reflect"
 	"runtime"
@@ -23,6 +22,7 @@ import (
 
 	"reprise/internal/execution"
 	"reprise/internal/problem"
+	"reprise/internal/spawn"
 )
 
 // cli is the grammar of the command line, in the order of the help.
@@ -97,6 +97,9 @@ func main() {
 func Main(args []string) int {
 	file := &configFile{}
 	command, err := parser(grammar(args), asks(), file).Parse(args)
+	if failed := stdout.unwritten(); failed != nil { // the help, or the version
+		return report(os.Stderr, failed, nil)
+	}
 	if err = cmp.Or(file.err, err); err != nil {
 		if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
 			command = wrong.Context
@@ -110,7 +113,11 @@ func Main(args []string) int {
 	if err := unavailable(runtime.GOOS, verb, flagText(command, "url")); err != nil {
 		return report(os.Stderr, err, command)
 	}
-	return report(os.Stderr, nameFlag(command, command.Run()), command)
+	err = nameFlag(command, command.Run())
+	if err == nil && verb != "serve" && verb != "gateway" { // what these print is no result
+		err = stdout.unwritten()
+	}
+	return report(os.Stderr, err, command)
 }
 
 // withoutEmpty returns an error of the parser without the empty value among those that a flag takes: it stands for a
@@ -139,9 +146,8 @@ func checkFlags(command *kong.Context) error {
 		case time.Duration:
 			below = value < 0
 		case []string:
-			hasValue := func(name string) bool { return strings.Contains(name, "=") }
-			if at := slices.IndexFunc(value, hasValue); at >= 0 && flag.Name == "pass-env" {
-				return usage("--pass-env %s: it takes the name of a variable, without a value", value[at])
+			if wrong := spawn.InvalidName(value); wrong != "" && flag.Name == "pass-env" {
+				return usage("--pass-env %s", wrong)
 			}
 		}
 		if below && !slices.Contains(negatives, flag.Name) {
@@ -154,7 +160,7 @@ func checkFlags(command *kong.Context) error {
 // parser reads command lines of a grammar.
 func parser(grammar any, asked *stops, file *configFile) *kong.Kong {
 	return kong.Must(grammar,
-		kong.Name("reprise"), kong.Description(description), kong.DefaultEnvars("REPRISE"),
+		kong.Name("reprise"), kong.Description(description), kong.Writers(stdout, os.Stderr), kong.DefaultEnvars("REPRISE"),
 		kong.BindTo(context.Background(), (*context.Context)(nil)), kong.Bind(asked),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
 		kong.Vars{"state": defaultDataDir(), "gatewayState": defaultGatewayDir()}, kong.Resolvers(file),
@@ -221,6 +227,3 @@ func unavailable(goos, verb, mcpURL string) error {
 	}
 	return usage("%s does not work on Windows: run it on Linux or macOS, or in WSL, and set REPRISE_URL here", verb)
 }
-
-// stdout receives results. Writing to a closed pipe ends the process, as in other programs.
-var stdout io.Writer = os.Stdout

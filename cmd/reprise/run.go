@@ -8,8 +8,10 @@ import (
 	"io"
 	"iter"
 	"os"
+	"os/signal"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"reprise"
@@ -128,11 +130,17 @@ func (c *runCmd) detach(ctx context.Context, request client.StartRequest) error 
 }
 
 func (c *runCmd) printStarted(x client.Execution) error {
+	var err error
 	if c.JSON {
-		return printObject(x.Raw)
+		err = printObject(x.Raw)
+	} else {
+		_, err = fmt.Fprintln(stdout, x.ID)
 	}
-	_, err := fmt.Fprintln(stdout, x.ID)
-	return err
+	if err != nil {
+		err = fmt.Errorf("%w; the command was started: \"reprise follow %s\" shows it, \"reprise cancel %s\" ends it",
+			err, x.ID, x.ID)
+	}
+	return ours(err)
 }
 
 func (c *runCmd) attach(ctx context.Context, asked *stops, request client.StartRequest) error {
@@ -156,6 +164,9 @@ func (c *runCmd) attach(ctx context.Context, asked *stops, request client.StartR
 	cancel := &canceller{server: server, id: request.ID, bridge: bridge, out: os.Stderr}
 	defer cancel.attend(stages)()
 
+	closed := make(chan os.Signal, 1) // a closed pipe then fails the write, and does not end the process
+	signal.Notify(closed, syscall.SIGPIPE)
+	defer signal.Stop(closed)
 	var lost loss
 	out := c.printer()
 	for event, err := range events {
@@ -165,7 +176,7 @@ func (c *runCmd) attach(ctx context.Context, asked *stops, request client.StartR
 		cancel.started.Store(true)
 		lost.note(event)
 		if err := out.print(event); err != nil {
-			return err
+			return cancel.unprinted(err)
 		}
 		switch {
 		case event.End != nil:

@@ -13,6 +13,9 @@ import (
 
 // isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
+	if r, ok := w.(*results); ok {
+		w = r.file
+	}
 	f, ok := w.(*os.File)
 	return ok && isTerminalFile(f)
 }

@@ -85,6 +85,8 @@ func TestReadConfigRefusesInvalidFile(t *testing.T) {
 		"upstreams: {a: {command: [x], path: /../b}}":                           "cannot be served",
 		"upstreams: {a: {command: [x], path: /metrics}}":                        "cannot be served",
 		"upstreams: {a: {command: [x], timeout: -1s}}":                          "negative",
+		"upstreams: {a: {command: [x], pass_env: [A=B]}}":                       "pass_env A=B: it takes the name of a variable, without a value",
+		"upstreams: {a: {merge: {b: {command: [x], pass_env: [C, A=B]}}}}":      "b: pass_env A=B: it takes the name",
 		"upstreams: {a: {command: [x], dir: here}}":                             "not absolute",
 		"upstreams: {a: {command: [x], env: {A: '${REPRISE_NO_SUCH}'}}}":        "REPRISE_NO_SUCH",
 		"upstreams: {a: {command: [x], path: /p}, b: {command: [x], path: /p}}": "same path",

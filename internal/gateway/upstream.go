@@ -13,6 +13,7 @@ import (
 
 	"reprise"
 	"reprise/internal/gateway/credential"
+	"reprise/internal/spawn"
 	"reprise/mcp/mcphttp"
 	"reprise/mcp/mcptask"
 )
@@ -195,6 +196,9 @@ func (u *Upstream) invalidTransport() string {
 		return "the command is empty"
 	case len(u.Header) > 0:
 		return "a command has no headers"
+	}
+	if wrong := spawn.InvalidName(u.PassEnv); wrong != "" {
+		return "pass_env " + wrong
 	}
 	return ""
 }
