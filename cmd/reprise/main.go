@@ -160,7 +160,8 @@ func checkFlags(command *kong.Context) error {
 // parser reads command lines of a grammar.
 func parser(grammar any, asked *stops, file *configFile) *kong.Kong {
 	return kong.Must(grammar,
-		kong.Name("reprise"), kong.Description(description), kong.Writers(stdout, os.Stderr), kong.DefaultEnvars("REPRISE"),
+		kong.Name("reprise"), kong.Description(description), kong.Writers(stdout, os.Stderr),
+		kong.DefaultEnvars("REPRISE"),
 		kong.BindTo(context.Background(), (*context.Context)(nil)), kong.Bind(asked),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
 		kong.Vars{"state": defaultDataDir(), "gatewayState": defaultGatewayDir()}, kong.Resolvers(file),
