@@ -71,10 +71,11 @@ type worker struct {
 	news atomic.Pointer[mailbox]
 	// left is set when the Host goes and the command stays.
 	left atomic.Bool
-	// spareDir is where it keeps a directory between two runs, and spare whether it has one. spare is guarded by
-	// owner.mu.
+	// spareDir is where it keeps a directory between two runs, and spare whether it has one. spare and ended are guarded
+	// by owner.mu.
 	spareDir string
 	spare    bool
+	ended    bool
 }
 
 // start starts a supervisor. It is this very program, even if its file was replaced or removed meanwhile.
@@ -159,7 +160,7 @@ func (w *worker) attend() {
 		return
 	}
 	_, _ = w.process.Wait()
-	w.owner.removeSpare(w)
+	_ = os.RemoveAll(w.spareDir) // it was killed: otherwise it has done this itself
 }
 
 // While many commands begin and end, supervisors beyond maxIdle are kept for trimAfter, up to burstIdle times maxIdle:
@@ -173,6 +174,9 @@ const (
 func (p *supervisors) put(w *worker, spare bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if w.ended {
+		return
+	}
 	w.spare = spare
 	if p.closed || len(p.idle) >= burstIdle*p.maxIdle {
 		_ = w.orders.Close() // then it ends
@@ -208,6 +212,7 @@ func (p *supervisors) counts() (busy, idle int) {
 func (p *supervisors) drop(w *worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	w.ended = true
 	delete(p.workers, w)
 	p.idle = slices.DeleteFunc(p.idle, func(other *worker) bool { return other == w })
 }
@@ -256,17 +261,6 @@ func (p *supervisors) makeDir(dir string) (*worker, error) {
 		}
 	}
 	return nil, supervisor.Create(dir)
-}
-
-// removeSpare removes the spare directory of a worker that was killed.
-func (p *supervisors) removeSpare(w *worker) {
-	p.mu.Lock()
-	spare := w.spare
-	w.spare = false
-	p.mu.Unlock()
-	if spare {
-		_ = os.RemoveAll(w.spareDir)
-	}
 }
 
 // follow returns the link to a worker that is about to get a run.
