@@ -58,7 +58,7 @@ func TestAppendersShareCommits(t *testing.T) {
 }
 
 // TestLargeAppendDoesNotWaitForLaterOnes: an append that leaves no room for others in a commit is in the second commit
-// after the one that is under way, however many small appends come meanwhile.
+// after the one that is under way, however many small appends come meanwhile. That one may begin after the count.
 func TestLargeAppendDoesNotWaitForLaterOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &slowAppend{Store: memstore.New(nil)}
@@ -81,7 +81,7 @@ func TestLargeAppendDoesNotWaitForLaterOnes(t *testing.T) {
 			before := store.commits.Load()
 			_, err := s.Append(t.Context(), large...)
 			check(t, err)
-			if n := store.commits.Load() - before; n > 2 {
+			if n := store.commits.Load() - before; n > 3 {
 				t.Errorf("%d commits came until the large append was kept", n)
 			}
 		}

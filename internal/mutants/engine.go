@@ -160,7 +160,7 @@ var engineMutants = []mutant{
 	},
 	{
 		name: "each call without room begins a group", rule: "no append waits for later ones",
-		file: "overdue.go", old: "	for n < len(m.overdue) {", new: "	for false {",
+		file: "committer.go", old: "	for n < len(m.overdue) {", new: "	for false {",
 		pkg: ".", run: "TestLargeAppendDoesNotWaitForLaterOnes",
 	},
 }
