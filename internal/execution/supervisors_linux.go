@@ -71,8 +71,8 @@ type worker struct {
 	news atomic.Pointer[mailbox]
 	// left is set when the Host goes and the command stays.
 	left atomic.Bool
-	// spareDir is where it keeps a directory between two runs, and spare whether it has one. spare and ended are guarded
-	// by owner.mu.
+	// spareDir is where it keeps a directory between two runs, and spare whether it has one. spare and ended are
+	// guarded by owner.mu.
 	spareDir string
 	spare    bool
 	ended    bool
