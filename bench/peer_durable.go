@@ -17,7 +17,19 @@ const (
 )
 
 func startDurableStreams(ctx context.Context) (*peerServer, error) {
-	return startPeer(ctx, durableStreamsProgram, func(dir, addr string) ([]string, error) {
+	return startCaddy(ctx, durableStreamsProgram, func(dir string) string {
+		const form = `	route /v1/stream/* {
+		durable_streams {
+			data_dir %s
+		}
+	}`
+		return fmt.Sprintf(form, filepath.Join(dir, "data"))
+	})
+}
+
+// startCaddy starts a build of Caddy with a plugin. site is the part of its configuration that belongs to the plugin.
+func startCaddy(ctx context.Context, program string, site func(dir string) string) (*peerServer, error) {
+	return startPeer(ctx, program, func(dir, addr string) ([]string, error) {
 		const form = `{
 	admin off
 	auto_https off
@@ -27,15 +39,11 @@ func startDurableStreams(ctx context.Context) (*peerServer, error) {
 }
 http://%s {
 	bind 127.0.0.1
-	route /v1/stream/* {
-		durable_streams {
-			data_dir %s
-		}
-	}
+%s
 }
 `
 		config := filepath.Join(dir, "Caddyfile")
-		text := fmt.Appendf(nil, form, addr, filepath.Join(dir, "data"))
+		text := fmt.Appendf(nil, form, addr, site(dir))
 		return []string{"run", "--config", config, "--adapter", "caddyfile"}, os.WriteFile(config, text, 0o600)
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 )
 
@@ -23,28 +22,15 @@ const (
 )
 
 func startMercure(ctx context.Context) (*peerServer, error) {
-	return startPeer(ctx, mercureProgram, func(dir, addr string) ([]string, error) {
-		const form = `{
-	admin off
-	auto_https off
-	log default {
-		level ERROR
-	}
-}
-http://%s {
-	bind 127.0.0.1
-	mercure {
+	return startCaddy(ctx, mercureProgram, func(dir string) string {
+		const form = `	mercure {
 		publisher_jwt %s HS256
 		anonymous
 		transport bolt {
 			path %s
 		}
-	}
-}
-`
-		config := filepath.Join(dir, "Caddyfile")
-		text := fmt.Appendf(nil, form, addr, mercureKey, filepath.Join(dir, "mercure.db"))
-		return []string{"run", "--config", config, "--adapter", "caddyfile"}, os.WriteFile(config, text, 0o600)
+	}`
+		return fmt.Sprintf(form, mercureKey, filepath.Join(dir, "mercure.db"))
 	})
 }
 
