@@ -194,8 +194,8 @@ func TestTokensOfIssuersOverMCP(t *testing.T) {
 		`scope="publish run"`, "forbidden")
 
 	for life := 2 * time.Second; ; life *= 4 { // until the token is good for long enough on a busy machine
-		token := i.token("alice", "run", mcpURL, life)
 		expires := time.Now().Add(life)
+		token := i.token("alice", "run", mcpURL, life)
 		res := c.open(token, session, "")
 		if res.StatusCode == 200 {
 			impatient := time.AfterFunc(life+patience, func() { res.Body.Close() })

@@ -267,9 +267,9 @@ func TestMetricsCount(t *testing.T) {
 	w.do("GET", "/metrics", "", "Authorization: ").is(401)
 	w.eventually("the end is counted",
 		func() bool { return w.metric(`reprise_executions_ended_total{outcome="exited"}`) == "1" })
+	w.eventually("nothing runs", func() bool { return w.metric(`reprise_executions{status="running"}`) == "0" })
 	for name, want := range map[string]string{
 		`reprise_http_requests_total{method="POST",path="/v1/executions",status="201"}`:         "1",
-		`reprise_executions{status="running"}`:                                                  "0",
 		`reprise_http_problems_total{code="not_found",path="/v1/streams/{name}"}`:               "1",
 		`reprise_http_problems_total{code="cursor_malformed",path="/v1/streams/{name}/events"}`: "1",
 		`reprise_readers`: "0",

@@ -117,7 +117,10 @@ func start(tb testing.TB, s setup) *fixture {
 		s.log.Logger = s.api.Logger
 	}
 	s.log.Keys, s.log.Hooks = keys, s.api.Metrics.LogHooks()
-	s.host.Hooks, s.host.Dir, s.host.StateDir = s.api.Metrics.ExecutionHooks(), tb.TempDir(), tb.TempDir()
+	if s.host.Hooks == nil {
+		s.host.Hooks = s.api.Metrics.ExecutionHooks()
+	}
+	s.host.Dir, s.host.StateDir = tb.TempDir(), tb.TempDir()
 	var err error
 	w.log, err = reprise.Open(context.Background(), s.store, &s.log)
 	w.ok(err)

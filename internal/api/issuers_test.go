@@ -194,7 +194,8 @@ func TestExpiryOfATokenEndsWhatIsOpen(t *testing.T) {
 // endsWithItsToken reports false if the token had expired before all was open.
 func (w *fixture) endsWithItsToken(i *issuer, life time.Duration) bool {
 	w.Helper()
-	token, expires := i.token("read", publicURL, life), time.Now().Add(life)
+	expires := time.Now().Add(life)
+	token := i.token("read", publicURL, life)
 	send := func(credential, method, path, body string, headers ...string) (res *http.Response) {
 		w.with(credential, func() { res = w.open(method, path, body, headers...) })
 		return res

@@ -10,6 +10,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,7 +32,8 @@ func TestProtocolDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	answered := make(chan struct{}, 100) // the responses that created executions
-	hooks := &execution.Hooks{Started: func(reprise.Tenant, time.Duration) { <-answered }}
+	var started atomic.Int32
+	hooks := &execution.Hooks{Started: func(reprise.Tenant, time.Duration) { <-answered; started.Add(1) }}
 	w := start(t, setup{host: execution.Options{Hooks: hooks}})
 	t.Cleanup(func() { close(answered) }) // before the server stops
 	names := &fixedNames{actual: map[string]string{}}
@@ -47,6 +49,9 @@ func TestProtocolDocument(t *testing.T) {
 		}
 		return []byte("```http\n" + request + "```\n```http\n" + got + "```\n")
 	})
+	if started.Load() == 0 {
+		t.Error("no command waited for the response to its start")
+	}
 	if n := len(exchange.FindAll(text, -1)); n < 15 {
 		t.Errorf("%d exchanges were found", n)
 	}

@@ -43,12 +43,26 @@ func TestSpareDirectoryServesRunAfterRun(t *testing.T) {
 		})
 		return spares(t, opts)[0]
 	}
-	for _, word := range []string{"one, which is longer", "two", ""} {
+	for i, word := range []string{"one, which is longer", "two", ""} {
 		before := lockOf(spare())
-		x := start(t, h, execution.Request{Argv: []string{"sh", "-c", `printf %s "$0"; sleep 0.05`, word}})
-		until(t, "it has the directory", func() bool { return len(runDirs(t, opts)) == 1 })
-		if during := lockOf(runDirs(t, opts)[0]); !os.SameFile(before, during) {
+		goOn := filepath.Join(t.TempDir(), strconv.Itoa(i))
+		x := start(t, h, execution.Request{
+			Argv: []string{"sh", "-c", `printf %s "$0"; until [ -e "$1" ]; do sleep 0.01; done`, word, goOn},
+		})
+		var dirs []string
+		until(t, "it has the directory", func() bool {
+			dirs = runDirs(t, opts)
+			return len(dirs) == 1
+		})
+		if during := lockOf(dirs[0]); !os.SameFile(before, during) {
 			t.Errorf("%q has another directory", word)
+		}
+		until(t, "a supervisor for the next command is idle", func() bool {
+			busy, idle := h.Supervisors()
+			return busy == 1 && idle == 1
+		})
+		if err := os.WriteFile(goOn, nil, 0o600); err != nil {
+			t.Fatal(err)
 		}
 		wantOutcome(t, finish(t, h, x.ID), execution.Exited, 0, "")
 		if got := string(output(t, h, x.ID, execution.Stdout)); got != word {

@@ -158,7 +158,7 @@ func TestStdioServesTasks(t *testing.T) {
 	}()
 	w := &fixture{t: t}
 	send := func(method, params string) { fmt.Fprintln(toServer, w.body(method, params, withTasks)) }
-	send("tools/call", `{"name":"slow_compute","arguments":{"seconds":0.2}}`)
+	send("tools/call", `{"name":"slow_compute","arguments":{"seconds":5}}`)
 	var created answer
 	if err := json.Unmarshal(<-lines, &created); err != nil || created.Result.TaskID == "" {
 		t.Fatalf("created: %+v, %v", created, err)
