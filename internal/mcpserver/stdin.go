@@ -130,7 +130,10 @@ func (s *Server) converse(ctx context.Context, req *mcp.CallToolRequest, in *std
 	}
 	r.page.facts.Stdin = wrote
 	if err := r.page.read(ctx, r.Reader); err != nil {
-		return nil, nil, err
+		// What was written must not look as if it was not: a model would write it again.
+		said := fmt.Sprintf("execution %s has been given %d bytes in all; its output could not be read: %v",
+			in.ID, wrote.Offset, err)
+		return facts(said, wrote), nil, nil
 	}
 	return r.page.answer(r.Stream())
 }

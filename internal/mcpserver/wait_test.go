@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"reprise"
 	"reprise/internal/mcpserver"
 )
 
@@ -371,5 +373,33 @@ func TestProgressOfOutput(t *testing.T) {
 	g.open(t)
 	if err := <-called; err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestStdinSaysWhatWasWrittenWithoutOutput: what was written is told, also if the output cannot be read then.
+// Otherwise a model would write it again.
+func TestStdinSaysWhatWasWrittenWithoutOutput(t *testing.T) {
+	w := newFixture(t, nil)
+	c := w.caller("2025-11-25", "")
+	read := newGate(t)
+	var run executed
+	c.call("execute_code_async", args{
+		"command": `echo up; read line; : > "$READ"; sleep 600`, "env": args{"READ": string(read)}, "stdin_open": true,
+	}, &run)
+	c.call("get_execution_output", args{"execution_id": run.ID, "match": "up"}, nil)
+	go func() {
+		until(t, "the line is read", func() bool {
+			_, err := os.Stat(string(read))
+			return err == nil
+		})
+		if s, err := w.log.Stream(t.Context(), reprise.StreamKey{
+			Tenant: reprise.DefaultTenant, Name: "execution:" + run.ID,
+		}); err != nil || s.Remove(t.Context()) != nil {
+			t.Errorf("the stream is not removed: %v", err)
+		}
+	}()
+	text := c.call("send_stdin", args{"execution_id": run.ID, "text": "x\n", "wait": 50}, nil)
+	if !strings.Contains(text, "has been given 2 bytes in all; its output could not be read") {
+		t.Errorf("answered %q", text)
 	}
 }
