@@ -127,7 +127,8 @@ func (m *lane) makeRoom(st *staged, c *call) error {
 	if own <= 0 && others.bytes <= 0 {
 		return nil
 	}
-	if others.bytes > st.kept && c.end == nil { // a stream can always end, so that it can be swept
+	endAlone := c.end != nil && len(c.events)-c.skip == 1 // a stream can always end, so that it can be swept
+	if others.bytes > st.kept && !endAlone {
 		return others.refusal()
 	}
 	last, ok := st.live.sizes.oldest(max(own, others.bytes))

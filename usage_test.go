@@ -134,6 +134,45 @@ func testAccountsAreCounted(t *testing.T) {
 	}
 }
 
+// TestQuotaHoldsEventsBesideTheEnd: a stream can end whatever its account keeps. What is appended together with the end
+// is held to the quota, as the same events before it would be.
+func TestQuotaHoldsEventsBesideTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := openLog(t, memory(t), &reprise.Options{
+			Quota: func(_ reprise.Tenant, account string) reprise.Quota {
+				if account == "" {
+					return reprise.Quota{}
+				}
+				return reprise.Quota{Bytes: 8000}
+			},
+		})
+		synctest.Wait() // until what accounts keep is counted
+		full, err := createFor(t.Context(), log, "full", "a")
+		check(t, err)
+		one, err := createFor(t.Context(), log, "one", "a")
+		check(t, err)
+		two, err := createFor(t.Context(), log, "two", "a")
+		check(t, err)
+		large := reprise.Event{Type: "note", Data: make([]byte, 5000)}
+		add(t, full, large)
+		_, err = one.End(t.Context(), "completed", reprise.Event{})
+		check(t, err)
+		ended := make(chan error, 1)
+		go func() {
+			_, err := two.Appender(t.Context(), nil).End("completed", large, reprise.Event{})
+			ended <- err
+		}()
+		time.Sleep(time.Minute)
+		select {
+		case err := <-ended:
+			t.Fatalf("ended over the quota: %v", err)
+		default:
+		}
+		check(t, full.Remove(t.Context()))
+		check(t, <-ended)
+	})
+}
+
 // TestQuotasOfStreamsAndBytes: the bounds of an account and of a tenant refuse, name themselves, and free again.
 func TestQuotasOfStreamsAndBytes(t *testing.T) {
 	for _, of := range []string{"principal", "tenant"} {
