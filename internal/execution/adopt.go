@@ -302,7 +302,7 @@ func (r *run) endLost(t *tracker, why string, processesLeft bool) (kept bool) {
 
 // discard ends the command of a supervisor whose execution no longer exists.
 func (h *Host) discard(dir string) {
-	if lock, err := supervisor.Lock(dir); err == nil {
+	if lock, err := lockDead(dir); err == nil {
 		defer lock.Close()
 		killLeft(dir)
 		killMarked([]string{markOf(reprise.Epoch(filepath.Base(dir)))})

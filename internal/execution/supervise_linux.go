@@ -138,6 +138,10 @@ func (o *owner) take(next *order) (s *session, err error) {
 	if err != nil {
 		return nil, err
 	}
+	select {
+	case <-o.term: // it came before this command, and is not for it
+	default:
+	}
 	defer func() {
 		if err != nil {
 			p.close()

@@ -70,7 +70,11 @@ func (o *owner) placeOf(dir string) (*place, error) {
 	}
 	o.spare = nil
 	if same, err := supervisor.IsLock(p.lock, dir); err == nil && same {
-		return p, p.listener.SetDeadline(time.Time{})
+		if err := p.listener.SetDeadline(time.Time{}); err != nil {
+			p.close()
+			return nil, err
+		}
+		return p, nil
 	}
 	o.removeSpare(p)
 	return openPlace(dir)
@@ -103,7 +107,9 @@ func (s *session) keepSpare() bool {
 	if same, err := supervisor.IsLock(s.lock, s.dir); err != nil || !same {
 		return false
 	}
-	if s.lock.Truncate(0) != nil || os.Rename(s.dir, s.spareDir) != nil { // see hasBegun
+	// The lock file of a spare directory stays empty: see hasBegun.
+	_ = debug.SetCrashOutput(nil, debug.CrashOptions{})
+	if s.lock.Truncate(0) != nil || os.Rename(s.dir, s.spareDir) != nil {
 		return false
 	}
 	o.spare, o.spareDir = s.place, s.spareDir

@@ -301,7 +301,10 @@ func (p *supervisors) give(o *order, w *worker) (*worker, *link, error) {
 		case !used:
 			return nil, nil, errors.New("the supervisor ended before it took the command")
 		}
-		// One that was idle has ended meanwhile.
+		// One that was idle has ended meanwhile. It may have had the directory, whose lock goes a moment later.
+		if lock, err := lockDead(o.Dir); err == nil {
+			_ = lock.Close()
+		}
 	}
 }
 
