@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution"
 	"reprise/internal/httpserver"
 )
 
@@ -93,9 +94,10 @@ func (q query) page() (limit int, cursor string, err error) {
 	return int(n), q.text("cursor"), err
 }
 
-// listError returns err, or the problem of the parameter cursor if err refuses it.
+// listError returns err, or the problem of the parameter cursor if err refuses something and does not name it.
 func (q query) listError(err error) error {
-	if q.text("cursor") != "" && errors.Is(err, reprise.ErrInvalid) {
+	_, named := errors.AsType[*execution.FieldError](err)
+	if q.text("cursor") != "" && !named && errors.Is(err, reprise.ErrInvalid) {
 		return badRequest("cursor", "it is not the next_cursor of a page of this list")
 	}
 	return err
