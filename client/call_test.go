@@ -103,7 +103,8 @@ func TestSignalIsNotSentTwice(t *testing.T) {
 	}{
 		"lost answer":       {[][]byte{{}, plain(204, "", "")}, 1, false},
 		"proxy's error":     {[][]byte{plain(502, "", ""), plain(204, "", "")}, 1, false},
-		"refused for now":   {[][]byte{problemAnswer(503, "", "shutting_down", true), plain(204, "", "")}, 2, true},
+		"refused for now":   {[][]byte{problemAnswer(429, "", "rate_limited", true), plain(204, "", "")}, 2, true},
+		"cut off by a stop": {[][]byte{problemAnswer(503, "", "shutting_down", true), plain(204, "", "")}, 1, false},
 		"refused for good":  {[][]byte{problemAnswer(409, "", "stream_ended", false)}, 1, false},
 		"done the first go": {[][]byte{plain(204, "", "")}, 1, true},
 	} {
@@ -321,7 +322,8 @@ func TestStdinWriterOverLostAnswers(t *testing.T) {
 func TestStdinWriterRefusesOtherBytesAfterFailedWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at := func(n int) []byte { return jsonAnswer(200, fmt.Sprintf(`{"offset":%d,"open":true}`, n)) }
-		w := script(plain(503, "Retry-After: 100\r\n", ""), at(4), problemAnswer(409, "", "conflict", false), at(6))
+		w := script(plain(503, "Retry-After: 100\r\n", ""), at(4), problemAnswer(409, "", "conflict", false), at(6),
+			problemAnswer(500, "", "internal", false), at(60))
 		stdin := w.client(t, client.Options{}).StdinWriter(t.Context(), "x", 0)
 		errAny := errors.New("any error")
 		for _, step := range []struct {
@@ -335,14 +337,55 @@ func TestStdinWriterRefusesOtherBytesAfterFailedWrite(t *testing.T) {
 			{"one,", 4, nil},
 			{"x", 0, reprise.ErrConflict}, // a refusal is not in doubt
 			{"20", 2, nil},
+			{"x", 0, errAny}, // a server that fails may have taken it
+			{"y", 0, reprise.ErrInvalid},
+			{"x", 0, client.ErrProtocol}, // another writer was faster
+			{"y", 0, reprise.ErrInvalid},
 		} {
 			n, err := io.WriteString(stdin, step.data)
 			if n != step.n || !errors.Is(err, step.want) && (step.want != errAny || err == nil) {
 				t.Errorf("write %q: %d, %v", step.data, n, err)
 			}
 		}
-		if len(w.requests) != 4 {
-			t.Errorf("%d requests, want 4", len(w.requests))
+		if len(w.requests) != 6 {
+			t.Errorf("%d requests, want 6", len(w.requests))
+		}
+	})
+}
+
+// A Close that has failed can be tried again.
+func TestStdinWriterClosesAfterFailedClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := script(plain(503, "Retry-After: 100\r\n", ""), jsonAnswer(200, `{"offset":0,"open":false}`))
+		stdin := w.client(t, client.Options{}).StdinWriter(t.Context(), "x", 0)
+		if err := stdin.Close(); err == nil {
+			t.Error("closed without an answer")
+		}
+		for range 2 {
+			if err := stdin.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if len(w.requests) != 2 {
+			t.Errorf("%d requests, want 2", len(w.requests))
+		}
+	})
+}
+
+// G9: a server that fails with 500 may have appended what it was given, so that the next publish has other numbers.
+func TestFailedServerFencesProducer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ok := jsonAnswer(200, `{"first":1,"last":1,"cursor":"c"}`)
+		w := script(problemAnswer(500, "", "internal", false), ok)
+		p := w.client(t, client.Options{}).Producer("notes")
+		for i := range 2 {
+			_, err := p.Publish(t.Context(), client.NewEvent{Data: json.RawMessage("1")})
+			if (err != nil) != (i == 0) {
+				t.Errorf("publish %d: %v", i, err)
+			}
+		}
+		if got := w.request(t, 1).Header.Get("Producer-Epoch"); got != "1" {
+			t.Errorf("the epoch after the failure is %s", got)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 
 	"reprise/internal/problem"
 	"reprise/internal/ssefollow"
@@ -81,20 +82,24 @@ func Retryable(err error) bool {
 	return ok
 }
 
-// unsent reports whether err means that the request has changed nothing: the server refused it temporarily, or was not
-// reached.
+// unsent reports whether err means that the request has changed nothing: the server refused it because of a limit, or
+// was not reached. A server whose store does not answer may have made the change.
 func unsent(err error) bool {
 	if p, ok := problem.As(err); ok {
-		return p.Code != "" && p.Retryable
+		return p.Code != "" && p.Status == http.StatusTooManyRequests
 	}
 	dial, ok := errors.AsType[*net.OpError](err)
 	return ok && dial.Op == "dial"
 }
 
 // decided reports whether err means that a call had no effect: the server has refused its first attempt, finally. An
-// earlier attempt than the refused one may have arrived.
+// earlier attempt than the refused one may have arrived, unless the request itself is wrong. A server that has failed
+// may have done what it was asked for.
 func decided(err error) bool {
 	p, refused := problem.As(err)
+	if !refused || p.Code == "" || p.Retryable || p.Status >= http.StatusInternalServerError {
+		return false
+	}
 	e, ok := errors.AsType[*Error](err)
-	return refused && p.Code != "" && !p.Retryable && (!ok || e.Tries < 2)
+	return !ok || e.Tries < 2 || p.Code == problem.CodeInvalid || p.Code == problem.CodePayloadTooLarge
 }

@@ -116,6 +116,10 @@ func (w *stdinWriter) send(chunk []byte) (int, error) {
 		return 0, fmt.Errorf("%w: stdin: the bytes of the failed write come first", reprise.ErrInvalid)
 	}
 	at, err := w.c.WriteStdin(w.ctx, w.id, w.offset, chunk, false)
+	given := at.Offset - w.offset
+	if err == nil && (given <= 0 || given > int64(len(chunk))) {
+		err = fmt.Errorf("%w: stdin is at %d after %d bytes at %d", ErrProtocol, at.Offset, len(chunk), w.offset)
+	}
 	if err != nil {
 		if !decided(err) {
 			w.doubt = bytes.Clone(chunk)
@@ -123,10 +127,6 @@ func (w *stdinWriter) send(chunk []byte) (int, error) {
 		return 0, err
 	}
 	w.doubt = nil
-	given := at.Offset - w.offset
-	if given <= 0 || given > int64(len(chunk)) {
-		return 0, fmt.Errorf("%w: stdin is at %d after %d bytes at %d", ErrProtocol, at.Offset, len(chunk), w.offset)
-	}
 	w.offset = at.Offset
 	return int(given), nil
 }
@@ -139,10 +139,10 @@ func (w *stdinWriter) Close() error {
 	if w.closed {
 		return nil
 	}
-	w.closed = true
 	_, err := w.c.WriteStdin(w.ctx, w.id, w.offset, nil, true)
 	if errors.Is(err, reprise.ErrEnded) {
-		return nil
+		err = nil
 	}
+	w.closed = err == nil
 	return err
 }

@@ -38,6 +38,7 @@ def stream(*parts: str, headers: str = "") -> bytes:
 
 
 def answer(status: int, body: str = "", type: str = "application/problem+json", headers: str = "") -> bytes:
+    headers += "Connection: close\r\n"  # otherwise the client may use it again before it sees that it is closed
     return (
         f"HTTP/1.1 {status} X\r\nContent-Type: {type}\r\nContent-Length: {len(body.encode())}\r\n{headers}\r\n{body}".encode()
     )

@@ -120,7 +120,8 @@ def test_stdin_arrives_once(server: Server, kind: str) -> None:
 
 def test_other_bytes_after_a_write_in_doubt_are_refused(kind: str) -> None:
     kept = [answer(200, json.dumps({"offset": offset, "open": True}), "application/json") for offset in (4, 6)]
-    with Scripted(b"", *kept) as one, Caller(kind, one.url, "", give_up=0) as call:
+    others = [problem(500, "internal", False), answer(200, '{"offset":60}', "application/json")]
+    with Scripted(b"", *kept, *others) as one, Caller(kind, one.url, "", give_up=0) as call:
         stdin = call.client.stdin("x")
         with pytest.raises(NetworkError):
             call(stdin.write, b"one")
@@ -130,6 +131,12 @@ def test_other_bytes_after_a_write_in_doubt_are_refused(kind: str) -> None:
         call(stdin.write, b"one,")
         call(stdin.write, b"20")
         assert (stdin.offset, len(one.heads)) == (6, 3)
+        for error in (ProblemError, ProtocolError):  # a server that fails may have taken it; another writer was faster
+            with pytest.raises(error):
+                call(stdin.write, b"x")
+            with pytest.raises(ValueError, match="the failed write"):
+                call(stdin.write, b"y")
+        assert (stdin.offset, len(one.heads)) == (6, 5)
 
 
 def test_a_refusal_after_a_lost_answer_leaves_a_publish_in_doubt(kind: str) -> None:
@@ -153,6 +160,15 @@ def test_an_answer_without_its_members_is_an_error_of_the_client(kind: str) -> N
                 call(method, *arguments)
 
 
+def test_raw_is_a_plain_object(kind: str) -> None:
+    made = answer(201, '{"id": "x", "extra": 1}', "application/json")
+    with Scripted(made) as one, Caller(kind, one.url, "") as call:
+        raw = call(call.client.start, "true", id="x").raw
+        assert raw["extra"] == 1
+        with pytest.raises(KeyError):
+            raw["missing"]
+
+
 def test_signal_and_cancel(server: Server, kind: str) -> None:
     with Caller(kind, server.url, server.token) as call:
         for method, args, outcome in ((call.client.signal, ("TERM",), "signaled"), (call.client.cancel, (), "cancelled")):
@@ -173,9 +189,30 @@ def test_a_signal_is_not_sent_twice(server: Server, kind: str) -> None:
         with pytest.raises(NetworkError):
             call(call.client.signal, "x", "INT")
         assert len(one.heads) == 1
-    with Scripted(problem(503, "store_unavailable", True), answer(204)) as one, Caller(kind, one.url, "") as call:
+    with Scripted(problem(503, "store_unavailable", True)) as one, Caller(kind, one.url, "") as call:
+        with pytest.raises(ProblemError):  # it may have been sent before the store failed
+            call(call.client.signal, "x", "INT")
+        assert len(one.heads) == 1
+    with Scripted(problem(429, "rate_limited", True), answer(204)) as one, Caller(kind, one.url, "") as call:
         call(call.client.signal, "x", "INT")
         assert len(one.heads) == 2
+
+
+def test_what_an_earlier_attempt_has_removed_is_removed(kind: str) -> None:
+    gone = problem(404, "not_found", False)
+    for part in ("webhooks", "schedules"):
+        with Scripted(b"", gone) as one, Caller(kind, one.url, "") as call:
+            call(getattr(call.client, part).remove, "x")
+            assert len(one.heads) == 2
+        with Scripted(gone) as one, Caller(kind, one.url, "") as call, pytest.raises(ProblemError):
+            call(getattr(call.client, part).remove, "x")
+
+
+def test_an_idempotency_key_beside_an_id_leaves_run_as_it_is(server: Server, kind: str) -> None:
+    key = secrets.token_hex(4)
+    with Caller(kind, server.url, server.token) as call:
+        for options in ({"id": f"held-{key}", "idempotency_key": key}, {"idempotency_key": f"{key}-2"}):
+            assert call(call.client.run, "echo held", text=True, hold=10, **options).stdout == "held\n"
 
 
 def test_lists_and_sessions(server: Server, kind: str) -> None:

@@ -1,6 +1,7 @@
 import { type Caller, type Request, checkName, jsonRequest, parameters } from './call.js'
 import type { CallOptions, Reprise } from './client.js'
 import type { Quotas, Schedule, ScheduleList, ScheduleRequest, Webhook, WebhookAnswer, WebhookList, WebhookRequest } from './admin-wire.js'
+import { ProblemError } from './errors.js'
 import type { Key } from './wire.js'
 
 export type * from './admin-wire.js'
@@ -81,7 +82,7 @@ export class Webhooks {
 
   /** Removes a webhook and its unsent messages. */
   async remove(id: string, options?: CallOptions): Promise<void> {
-    return this.caller.empty({ ...named('remove', 'webhook', id), method: 'DELETE' }, options?.signal)
+    return remove(this.caller, 'webhook', id, options)
   }
 }
 
@@ -118,7 +119,16 @@ export class Schedules {
 
   /** Removes a schedule. Its executions stay. */
   async remove(id: string, options?: CallOptions): Promise<void> {
-    return this.caller.empty({ ...named('remove', 'schedule', id), method: 'DELETE' }, options?.signal)
+    return remove(this.caller, 'schedule', id, options)
+  }
+}
+
+async function remove(caller: Caller, kind: 'webhook' | 'schedule', id: string, options?: CallOptions): Promise<void> {
+  try {
+    await caller.empty({ ...named('remove', kind, id), method: 'DELETE' }, options?.signal)
+  } catch (error) {
+    // Otherwise an earlier attempt has removed it.
+    if (!(error instanceof ProblemError && error.code === 'not_found' && error.tries > 1)) throw error
   }
 }
 

@@ -160,9 +160,6 @@ class Writer<Chunk> {
         publishing ??= publish()
         if (waiting.length >= 1000) await publishing
       }
-      await publishing
-      if (failure) throw failure.error
-      await producer.end('completed')
     } catch (error) {
       waiting = []
       await publishing
@@ -171,6 +168,9 @@ class Writer<Chunk> {
     } finally {
       clearInterval(beat)
     }
+    await publishing
+    if (failure) throw failure.error
+    await producer.end('completed')
   }
 }
 

@@ -147,7 +147,7 @@ export class Caller {
     if (status < 400) {
       response.body?.cancel().catch(ignore)
       const where = response.headers.get('Location')
-      throw new ForeignError(status, status === 0 || where ? `a redirect, to ${where ?? 'somewhere'}` : `status ${status}`, {
+      throw new ForeignError(status, status === 0 || where ? `a redirect to ${where ?? '?'}` : `status ${status}`, {
         cutShort: isCutShort(response),
       })
     }
@@ -271,7 +271,7 @@ export function parseDuration(text: unknown): number | undefined {
 
 /** Refuses a token that a header cannot contain. */
 function checkToken(token: string): string {
-  if (!/^[!-~]*$/.test(token)) throw new InvalidError('the token contains characters that a header cannot hold')
+  if (!/^[!-~]*$/.test(token)) throw new InvalidError('the token cannot be a header')
   return token
 }
 

@@ -101,10 +101,10 @@ export class Reprise {
   /**
    * Starts an execution and follows it; the answer to the start contains the first events. However often the connection breaks,
    * the command runs once. A second loop attaches to the same execution. `options.after` is ignored. A request with a `key`,
-   * or with an `idempotencyKey` and no `id`, is started with `start` and then followed, because the server chooses its id.
+   * or with an `idempotencyKey` and no `id`, is refused, because the server chooses its id: call `start`, then `follow`.
    */
   run(request: StartRequest, options: FollowOptions = {}): Run {
-    if (request.key || (request.idempotencyKey && !request.id)) throw new InvalidError('what has a key is started with start(), and followed by the id of the answer')
+    if (request.key || (request.idempotencyKey && !request.id)) throw new InvalidError('call start(), then follow() with the id of the answer')
     const { hold, ...members } = request
     const { id, start } = startRequest(members)
     start.query = parameters({ hold })
@@ -120,7 +120,7 @@ export class Reprise {
    * With a `key`, a retry attaches to the execution of the lost answer; if that has failed by then, it is started again.
    */
   start(request: StartRequest, options?: CallOptions): Promise<Execution> {
-    if (request.hold) throw new InvalidError('output is held back for a loop over run() alone')
+    if (request.hold) throw new InvalidError('hold is for run()')
     return this.caller.json(startRequest(request).start, options?.signal)
   }
 

@@ -117,7 +117,7 @@ export class Downloader {
   /** Waits for bytes, and not for ever. */
   private async watched<T>(wait: () => Promise<T>): Promise<T> {
     const scope = this.scope!
-    const silent = new ConnectionError('the connection was silent for too long', { code: 'timeout' })
+    const silent = new ConnectionError('the connection is silent', { code: 'timeout' })
     const timer = setTimeout(() => scope.abort(silent), this.options.idleTimeout ?? 45_000)
     try {
       return await wait()

@@ -140,15 +140,23 @@ export function isRetryable(error: unknown): boolean {
   return error instanceof RepriseError && error.retryable
 }
 
-/** Reports whether error means that the request has changed nothing. */
+/** Reports whether error means that the request has changed nothing. A server whose store does not answer may have made the change. */
 export function isUnsent(error: unknown): boolean {
-  if (error instanceof ProblemError) return error.retryable
+  if (error instanceof ProblemError) return error.status === 429
   if (!(error instanceof ConnectionError)) return false
   const cause = (error.cause as { cause?: { code?: unknown; syscall?: unknown } } | undefined)?.cause
   return cause?.code === 'ECONNREFUSED' || cause?.syscall === 'connect' || cause?.code === 'UND_ERR_CONNECT_TIMEOUT'
 }
 
-/** Reports whether a request had no effect: the server has refused its first attempt finally. An earlier one may have arrived. */
-export function isDecided(error: unknown): boolean {
-  return error instanceof ProblemError && !error.retryable && error.tries < 2
+/**
+ * Reports whether a request had no effect: the server has refused its first attempt finally. An earlier one may have arrived, unless
+ * the request itself is wrong. A server that has failed may have done what it was asked for.
+ */
+export function isDecided(error: unknown): error is ProblemError {
+  return error instanceof ProblemError && !error.retryable && error.status < 500 && (error.tries < 2 || isWrong(error))
+}
+
+/** Reports whether the server would refuse the request at any time: it is invalid or too large. */
+export function isWrong({ status }: ProblemError): boolean {
+  return [400, 413].includes(status)
 }

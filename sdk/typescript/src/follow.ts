@@ -266,7 +266,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
   private watch(scope: Linked): ReturnType<typeof setTimeout> {
     const silence = this.options.idleTimeout ?? 45_000
     return setTimeout(() => {
-      scope.abort(new ConnectionError('the connection was silent for too long', { code: 'timeout' }))
+      scope.abort(new ConnectionError('the connection is silent', { code: 'timeout' }))
     }, silence)
   }
 

@@ -100,7 +100,7 @@ export class Interpreters {
           return { ...all, result, exception, exitCode: event.data.exit_code ?? undefined, end: event.data }
       }
     }
-    throw new Error('unreachable: a loop without an end event throws')
+    throw new Error('unreachable')
   }
 }
 

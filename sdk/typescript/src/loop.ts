@@ -53,6 +53,6 @@ export class Run extends Follow<ExecutionEvent> {
         return { id: this.id, ...channels, exitCode: event.data.exit_code ?? undefined, end: event.data }
       }
     }
-    throw new Error('unreachable: a loop without an end event throws')
+    throw new Error('unreachable')
   }
 }

@@ -1,5 +1,5 @@
 import { type Caller, type Request, checkName, jsonRequest, parameters, pathOf } from './call.js'
-import { InvalidError, type ProblemError, isDecided } from './errors.js'
+import { InvalidError, isDecided, isWrong } from './errors.js'
 import { randomID } from './id.js'
 import type { CursorStore } from './saver.js'
 import type { NewEvent, Published, StreamOutcome } from './wire.js'
@@ -86,7 +86,8 @@ export class Producer {
   private async sendNow(request: Request, signal: AbortSignal | undefined): Promise<Published> {
     signal?.throwIfAborted()
     await this.kept()
-    if (this.doubt !== undefined && this.doubt !== contentOf(request)) throw new InvalidError('what failed before comes first')
+    const content = this.options.state && contentOf(request)
+    if (this.doubt !== undefined && this.doubt !== content) throw new InvalidError('what failed before comes first')
     const numbers = {
       'Producer-Id': this.id,
       'Producer-Epoch': String(this.epoch),
@@ -104,8 +105,8 @@ export class Producer {
       // one that is still under way must not come after those that follow: a new epoch fences it off. Where the number is
       // stored, it stays, and the same request has to come again.
       const refused = isDecided(error)
-      if (this.options.state) this.doubt ??= refused ? undefined : contentOf(request)
-      else if (!refused || (error as ProblemError).code === 'conflict') {
+      if (content) this.doubt = refused && (!this.doubt || isWrong(error)) ? undefined : content
+      else if (!refused || error.code === 'conflict') {
         this.epoch++
         this.seq = 0
       }
@@ -128,5 +129,5 @@ export class Producer {
 
 /** Tells the requests of a producer apart by what they append. */
 function contentOf({ path, query, body }: Request): string {
-  return [path, query, body].join()
+  return [path, query, typeof body === 'string' ? body : new Uint8Array(body!)].join()
 }

@@ -29,7 +29,7 @@ export interface ShareOptions {
  */
 export function shared<E>(follow: Follow<E>, options: ShareOptions = {}): AsyncIterable<E> {
   const { target } = follow
-  if (target.start) throw new InvalidError('a run is started with start(), and then followed by its id')
+  if (target.start) throw new InvalidError('call start(), then follow() with the id of the answer')
   return {
     [Symbol.asyncIterator]: () => {
       const loop = new SharedLoop(target, follow.options, options.name ?? 'default')

@@ -55,17 +55,17 @@ export class Stdin {
   private async send(chunk: Uint8Array): Promise<number> {
     // The server would take other bytes at this offset for those that the command has already, and skip them.
     if (this.doubt.some((byte, i) => byte !== chunk[i])) throw new InvalidError('what failed before comes first')
-    const state = await writeStdin(this.caller, this.id, this.offset, chunk, this.options).catch((error: unknown) => {
-      if (!isDecided(error)) this.doubt = chunk.slice()
+    try {
+      const { offset } = await writeStdin(this.caller, this.id, this.offset, chunk, this.options)
+      const given = offset - this.offset
+      if (!(given > 0 && given <= chunk.length)) throw new ProtocolError(`stdin is at ${offset} after ${chunk.length} bytes at ${this.offset}`)
+      this.offset = offset
+      this.doubt = new Uint8Array()
+      return given
+    } catch (error) {
+      if (!isDecided(error)) this.doubt = new Uint8Array(chunk) // slice() of a Buffer is no copy
       throw error
-    })
-    this.doubt = new Uint8Array()
-    const given = state.offset - this.offset
-    if (given <= 0 || given > chunk.length) {
-      throw new ProtocolError(`stdin is at ${state.offset} after ${chunk.length} bytes at ${this.offset}`)
     }
-    this.offset = state.offset
-    return given
   }
 
   private inTurn(work: () => Promise<void>): Promise<void> {

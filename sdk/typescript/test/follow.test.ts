@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { test } from 'node:test'
 import { ForeignSpell } from '#esm/foreign.js'
+import { Admin } from 'reprise/admin'
 import { ForeignError, GapError, MemoryCursor, ProblemError, ProtocolError, type Reprise, RepriseError } from 'reprise'
 import { type Answer, all, cursor, end, epoch, event, foreign, gap, otherEpoch, problem, script, stream, until } from './script.js'
 
@@ -386,13 +387,15 @@ test('a signal that may have arrived is not sent again, other calls are', async 
   const s = await script(t, lost)
   await assert.rejects(s.client().signal('x', 'INT'), { code: 'connection' })
   assert.equal(s.requests.length, 1)
-  const busy = problem(503, 'shutting_down', { retryable: true })
+  const busy = problem(503, 'shutting_down', { retryable: true }) // some of it may have been done
+  const limited = problem(429, 'rate_limited', { retryable: true })
   const again = await script(t, busy, lost, (_, response) => response.writeHead(204).end())
   await again.client().cancel('x')
   assert.equal(again.requests.length, 3)
-  const refused = await script(t, busy, (_, response) => response.writeHead(204).end())
+  const refused = await script(t, limited, (_, response) => response.writeHead(204).end(), busy)
   await refused.client().signal('x', 'INT')
   assert.equal(refused.requests.length, 2)
+  await assert.rejects(refused.client().signal('x', 'INT'), { code: 'shutting_down', tries: 1 })
 })
 
 test('a file is not moved again, nor a directory made, by a request that may have arrived', async (t) => {
@@ -454,17 +457,51 @@ test('after a write in doubt, the same bytes come first, and a close that failed
   const at = (offset: number, open: boolean) => (_: unknown, response: import('node:http').ServerResponse) =>
     response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify({ offset, open }))
   const busy = problem(503, 'shutting_down', { retryable: true }) // Deno sends again what is lost on a used connection
-  const s = await script(t, lost, at(4, true), at(6, true), busy, at(6, false))
+  const failed = problem(500, 'internal')
+  const s = await script(t, lost, at(4, true), failed, at(60, true), at(6, true), busy, at(6, false))
   const stdin = s.client({ giveUp: 0 }).stdin('x')
-  await assert.rejects(stdin.write('one'), { code: 'connection' })
-  for (const other of ['two', 'on']) await assert.rejects(stdin.write(other), { code: 'invalid' })
+  const block = Buffer.from('one') // is used again by the program
+  await assert.rejects(stdin.write(block), { code: 'connection' })
+  block.set(Buffer.from('two'))
+  for (const other of [block, 'on']) await assert.rejects(stdin.write(other), { code: 'invalid', tries: 0 })
   await stdin.write('one,')
+  // A server that fails may have taken it; another writer was faster.
+  for (const code of ['internal', 'protocol']) {
+    await assert.rejects(stdin.write('20'), { code })
+    await assert.rejects(stdin.write('21'), { code: 'invalid', tries: 0 })
+  }
   await stdin.write('20')
   assert.equal(stdin.offset, 6)
   await assert.rejects(stdin.close(), { code: 'shutting_down' })
   await stdin.close()
   await stdin.close()
-  assert.equal(s.requests.length, 5)
+  assert.equal(s.requests.length, 7)
+})
+
+test('a producer with state tells bytes apart, and knows what the server would refuse at any time', async (t) => {
+  const lost = (_: unknown, response: import('node:http').ServerResponse) => void response.destroy()
+  const kept = (_: unknown, response: import('node:http').ServerResponse) =>
+    response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify({ first: 1, last: 1, cursor: cursor(1) }))
+  const s = await script(t, lost, problem(413, 'payload_too_large'), kept, lost, kept)
+  const producer = s.client({ giveUp: 0 }).producer('x', { state: new MemoryCursor() })
+  const bytes = Buffer.from([0xff])
+  const publishing = producer.publishBytes(bytes)
+  await assert.rejects(publishing, { code: 'connection' })
+  await assert.rejects(producer.publishBytes(Buffer.from([0xfe])), { code: 'invalid', tries: 0 })
+  await assert.rejects(producer.publishBytes(new Uint8Array([0xff])), { code: 'payload_too_large' })
+  await producer.publishBytes('short') // what is too large was not appended by the first attempt either
+  await assert.rejects(producer.publishBytes(bytes), { code: 'connection' })
+  await producer.publishBytes(new Uint8Array([0xff]))
+})
+
+test('what an earlier attempt has removed is removed', async (t) => {
+  const lost = (_: unknown, response: import('node:http').ServerResponse) => void response.destroy()
+  for (const part of ['webhooks', 'schedules'] as const) {
+    const s = await script(t, lost, problem(404, 'not_found'))
+    await new Admin(s.client())[part].remove('x')
+    assert.equal(s.requests.length, 2)
+    await assert.rejects(new Admin(s.client())[part].remove('x'), { code: 'not_found', tries: 1 })
+  }
 })
 
 test('events that something in front of the server adds are not given', async (t) => {

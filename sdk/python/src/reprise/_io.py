@@ -173,8 +173,11 @@ class AsyncSaver:
         try:
             await asyncio.wait((task,))  # a cancellation of this task comes through, that of the other does not
         except asyncio.CancelledError:
-            await asyncio.wait((task,), timeout=LAST_WORD)  # what has begun to save does not outlive the loop
-            task.cancel()
+            try:
+                await asyncio.wait((task,), timeout=LAST_WORD)  # what has begun to save does not outlive the loop
+            finally:
+                task.cancel()
+                task.add_done_callback(_failure)  # the cancellation counts
             raise
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error
@@ -227,6 +230,12 @@ async def async_wait_for(event: asyncio.Event, timeout: float | None) -> None:
 def finish(value: T) -> T:
     """Returns value: sync code has already finished."""
     return value
+
+
+def _failure(task: asyncio.Task[Any]) -> None:
+    """Takes the error of a task that nobody awaits any more, which asyncio would log otherwise."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def async_finish(work: Awaitable[T]) -> T:

@@ -63,8 +63,8 @@ def start(command: Sequence[str] | str | None, members: Mapping[str, Any]) -> tu
 
 
 def has_key(members: Mapping[str, Any]) -> bool:
-    """Whether the server derives the id of an execution from a key."""
-    return bool(members.get("key") or members.get("idempotency_key"))
+    """Whether the server chooses the id of an execution, which it derives from a key."""
+    return bool(members.get("key") or (members.get("idempotency_key") and not members.get("id")))
 
 
 def execution(command: Sequence[str] | str | None, members: Mapping[str, Any]) -> dict[str, Any]:

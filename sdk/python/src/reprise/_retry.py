@@ -109,12 +109,16 @@ class Patience:
 
 
 def unsent(error: RepriseError) -> bool:
-    """Whether a request has changed nothing: the server refused it temporarily, or was not reached."""
+    """Whether a request has changed nothing: the server refused it because of a limit, or was not reached. A server whose
+    store does not answer may have made the change."""
     if isinstance(error, ProblemError):
-        return bool(error.code) and error.retryable
+        return bool(error.code) and error.status == 429
     return isinstance(error, NetworkError) and error.unsent
 
 
 def decided(error: BaseException) -> bool:
-    """Whether a request had no effect: the server has refused its first attempt finally. An earlier one may have arrived."""
-    return isinstance(error, ProblemError) and bool(error.code) and not error.retryable and error.tries < 2
+    """Whether a request had no effect: the server has refused its first attempt finally. An earlier one may have arrived,
+    unless the request itself is wrong. A server that has failed may have done what it was asked for."""
+    if not isinstance(error, ProblemError) or not error.code or error.retryable or error.status >= 500:
+        return False
+    return error.tries < 2 or error.code in ("invalid", "payload_too_large")

@@ -41,7 +41,7 @@ class Model:
 
     @classmethod
     def _read(cls: type[T], object: Object) -> T:
-        values: Object = {"raw": object}
+        values: Object = {"raw": dict(object)}
         for one in fields(cls):  # type: ignore[arg-type]
             value = object.get(one.name)
             if one.name in _TIMES and value is not None:

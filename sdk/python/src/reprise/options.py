@@ -90,5 +90,6 @@ class StartOptions(TypedDict, total=False):
     #: The user of the server's machine that the command runs as. It needs the scope "admin", and a server that is root.
     user: str
     #: For Reprise.run: holds the output of the command back while there is much to read, so that nothing that was not read is
-    #: trimmed. A program that takes nothing for this long is waited for no more. At most 5 minutes.
+    #: trimmed. A program that takes nothing for this long is waited for no more. At most 5 minutes. It has no effect where the
+    #: server chooses the id: with a `key`, and with an `idempotency_key` without `id`.
     hold: Duration

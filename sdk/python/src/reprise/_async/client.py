@@ -187,6 +187,7 @@ class AsyncReprise:
         """
         request: _wire.Request | None
         if _requests.has_key(options):
+            options.pop("hold", None)  # the answer to the start holds no output
             request, id = None, (await self.start(command, **options)).id
         else:
             request, id = _requests.start(command, options)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from .. import _requests, _wire
+from ..errors import ProblemError
 from ..models import Schedule, Webhook, WebhookAnswer
 from .http import AsyncTransport
 
@@ -74,9 +75,7 @@ class AsyncWebhooks:
 
     async def remove(self, id: str) -> None:
         """Removes a webhook and its unsent messages."""
-        request = _request("remove webhook", "DELETE", "webhooks", id)
-        request.empty = True
-        await self._transport.call(request)
+        await _remove(self._transport, _request("remove webhook", "DELETE", "webhooks", id))
 
 
 class AsyncSchedules:
@@ -131,10 +130,17 @@ class AsyncSchedules:
 
     async def remove(self, id: str) -> None:
         """Removes a schedule. Its executions stay."""
-        request = _request("remove schedule", "DELETE", "schedules", id)
-        request.empty = True
-        await self._transport.call(request)
+        await _remove(self._transport, _request("remove schedule", "DELETE", "schedules", id))
 
 
 def _request(op: str, method: str, kind: str, id: str, rest: str = "") -> _wire.Request:
     return _wire.Request(f"{op} {id}", method, _wire.named_path(kind, id, rest))
+
+
+async def _remove(transport: AsyncTransport, request: _wire.Request) -> None:
+    request.empty = True
+    try:
+        await transport.call(request)
+    except ProblemError as error:
+        if error.code != "not_found" or error.tries < 2:  # otherwise an earlier attempt has removed it
+            raise

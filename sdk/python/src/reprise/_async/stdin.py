@@ -51,14 +51,14 @@ class AsyncStdin:
             raise ValueError("the bytes of the failed write come first")
         try:
             answer = await self._transport.call(self._request(chunk))
+            taken = int(answer["offset"]) - self.offset
+            if not 0 < taken <= len(chunk):
+                raise ProtocolError(f"stdin is at {answer['offset']} after {len(chunk)} bytes at {self.offset}")
         except BaseException as error:
             if not decided(error):
                 self._doubt = chunk
             raise
         self._doubt = b""
-        taken = int(answer["offset"]) - self.offset
-        if not 0 < taken <= len(chunk):
-            raise ProtocolError(f"stdin is at {answer['offset']} after {len(chunk)} bytes at {self.offset}")
         self.offset += taken
         return taken
 

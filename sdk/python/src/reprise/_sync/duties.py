@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from .. import _requests, _wire
+from ..errors import ProblemError
 from ..models import Schedule, Webhook, WebhookAnswer
 from .http import Transport
 
@@ -75,9 +76,7 @@ class Webhooks:
 
     def remove(self, id: str) -> None:
         """Removes a webhook and its unsent messages."""
-        request = _request("remove webhook", "DELETE", "webhooks", id)
-        request.empty = True
-        self._transport.call(request)
+        _remove(self._transport, _request("remove webhook", "DELETE", "webhooks", id))
 
 
 class Schedules:
@@ -132,10 +131,17 @@ class Schedules:
 
     def remove(self, id: str) -> None:
         """Removes a schedule. Its executions stay."""
-        request = _request("remove schedule", "DELETE", "schedules", id)
-        request.empty = True
-        self._transport.call(request)
+        _remove(self._transport, _request("remove schedule", "DELETE", "schedules", id))
 
 
 def _request(op: str, method: str, kind: str, id: str, rest: str = "") -> _wire.Request:
     return _wire.Request(f"{op} {id}", method, _wire.named_path(kind, id, rest))
+
+
+def _remove(transport: Transport, request: _wire.Request) -> None:
+    request.empty = True
+    try:
+        transport.call(request)
+    except ProblemError as error:
+        if error.code != "not_found" or error.tries < 2:  # otherwise an earlier attempt has removed it
+            raise
