@@ -6,6 +6,11 @@ package main
 // docs/testing.md.
 var rowMutants = []mutant{
 	{
+		name: "what comes with the end exceeds the quota", rule: "row 10: quotas hold every event but a lone end",
+		file: "retention.go", old: " && len(c.events)-c.skip == 1", new: "",
+		pkg: ".", run: "TestQuotaHoldsEventsBesideTheEnd",
+	},
+	{
 		name: "a stream is measured in the lane of others",
 		rule: "G7, row 4",
 		file: "submit.go",
