@@ -131,6 +131,15 @@ var durableMutants = []mutant{
 		run:  "TestLargeBatchAndJournalAreOneTransaction",
 	},
 	{
+		name: "sqlite commits a row before its content",
+		rule: "Append: each request must be stored whole or not at all",
+		file: "store/sqlitestore/append.go",
+		old:  "	if len(w.journal) >= inPlaceBytes || slices",
+		new:  "	if slices",
+		pkg:  "./store/sqlitestore",
+		run:  "TestEachAppendIsOneCommit",
+	},
+	{
 		name: "sqlite forgets takeovers",
 		rule: "Append: must be durable",
 		file: "store/sqlitestore/append.go",

@@ -182,8 +182,8 @@ func (st *stream) accepts(req *reprise.AppendRequest, now time.Time) error {
 	return nil
 }
 
-// store writes the staged requests. A commit without large batches is one statement, and therefore its own transaction.
-// The caller has the turn.
+// store writes the staged requests. A small commit is one statement, and therefore its own transaction. The caller has
+// the turn.
 func (w *writer) store() error {
 	write := func() error {
 		for i := range w.staged {
@@ -194,13 +194,11 @@ func (w *writer) store() error {
 				}
 			}
 		}
-		return run(w.conn, `INSERT INTO commits (id, data) VALUES (?, ?)`, func(stmt *sqlite.Stmt) {
-			stmt.BindInt64(1, w.lastCommit+1)
-			stmt.BindBytes(2, w.journal)
-		})
+		return insertData(w.conn, "commits", `INSERT INTO commits (id, data) VALUES (?1, ?2)`, 2, w.journal,
+			func(stmt *sqlite.Stmt) { stmt.BindInt64(1, w.lastCommit+1) })
 	}
 	var err error
-	if slices.ContainsFunc(w.staged, func(g staged) bool { return g.large }) {
+	if len(w.journal) >= inPlaceBytes || slices.ContainsFunc(w.staged, func(g staged) bool { return g.large }) {
 		err = w.transact(write)
 	} else {
 		err = write()
@@ -224,11 +222,11 @@ func (w *writer) insertRow(stream int64, batches []reprise.Batch) error {
 		size += len(batches[i].Bytes) + 2*maxUvarint
 	}
 	data := seal(appendRow(make([]byte, 0, size), batches))
-	return run(w.conn, `INSERT INTO batches (stream, first, last, data) VALUES (?, ?, ?, ?)`, func(stmt *sqlite.Stmt) {
+	const query = `INSERT INTO batches (stream, first, last, data) VALUES (?1, ?2, ?3, ?4)`
+	return insertData(w.conn, "batches", query, 4, data, func(stmt *sqlite.Stmt) {
 		stmt.BindInt64(1, stream)
 		stmt.BindInt64(2, int64(batches[0].First))
 		stmt.BindInt64(3, int64(batches[len(batches)-1].Last()))
-		stmt.BindBytes(4, data)
 	})
 }
 

@@ -2,7 +2,9 @@ package sqlitestore
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -53,4 +55,55 @@ func TestLargeBatchAndJournalAreOneTransaction(t *testing.T) {
 			t.Errorf("after %s: %d rows of batches (%v), want %d", step.before, rows, err, want)
 		}
 	}
+}
+
+// TestEachAppendIsOneCommit counts the commits in the write-ahead log. A row that is written in place takes two
+// statements; between two commits of them, a crash would leave a row of zeros.
+func TestEachAppendIsOneCommit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "events.db")
+	s := openHere(t, path, nil)
+	info := createHere(t, s, "s")
+	sizes := []int{100, inPlaceBytes - 1000, inPlaceBytes, largeBytes - 1, largeBytes, 100_000}
+	batch := func(i int) []byte { return bytes.Repeat([]byte{byte('a' + i)}, sizes[i]) }
+	for i, size := range sizes {
+		before := countCommits(t, path+"-wal")
+		seq := uint64(i + 1)
+		errs := s.Append(t.Context(), []reprise.AppendRequest{{
+			Key: info.Key, Epoch: info.Epoch, First: seq, Count: 1, Bytes: batch(i), Earliest: 1, Kept: int64(size),
+		}})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		if n := countCommits(t, path+"-wal") - before; n != 1 {
+			t.Errorf("%d bytes took %d commits", size, n)
+		}
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openHere(t, path, nil)
+	for i, size := range sizes {
+		page, err := s.Read(t.Context(), info.Key, uint64(i), size)
+		if err != nil || len(page.Batches) == 0 || !bytes.Equal(page.Batches[0].Bytes, batch(i)) {
+			t.Errorf("the batch of %d bytes is another one: %v", size, err)
+		}
+	}
+}
+
+// countCommits returns the number of transactions in a write-ahead log: the headers of 24 bytes of its frames, each
+// before a page, hold the size of the database if the frame is the last one of a transaction.
+// See https://www.sqlite.org/fileformat2.html#walformat.
+func countCommits(t *testing.T, wal string) (n int) {
+	t.Helper()
+	frames, err := os.ReadFile(wal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const header, frameHeader = 32, 24
+	for at := header; at+frameHeader+pageSize <= len(frames); at += frameHeader + pageSize {
+		if binary.BigEndian.Uint32(frames[at+4:]) > 0 {
+			n++
+		}
+	}
+	return n
 }
