@@ -45,7 +45,7 @@ func run(ctx context.Context) error {
 	only := flag.String("only", "", "regular expression of the races to run")
 	laps := flag.Int("laps", 0, "laps of each race; 0 for the usual number")
 	show := flag.Bool("raw", false, "print the raw samples too")
-	markdown := flag.Bool("markdown", false, "print the table as docs/performance.md has it")
+	markdown := flag.Bool("markdown", false, "print the table in Markdown")
 	earlier := flag.String("against", "",
 		"raw samples to compare with: a file, or \"last\" for the newest in results of a machine as this one")
 	results := flag.String("results", "",
