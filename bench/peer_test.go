@@ -1,11 +1,15 @@
 package bench
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"reprise/internal/testserver"
 )
 
 func TestPeerIsFoundInItsFolderThenByPath(t *testing.T) {
@@ -24,6 +28,34 @@ func TestPeerIsFoundInItsFolderThenByPath(t *testing.T) {
 		if found, err := findPeer(program); err != nil || found != want {
 			t.Errorf("%q, %v; want %q", found, err, want)
 		}
+	}
+}
+
+func TestRaceRunsWithoutAnOptionalServerOutsideCI(t *testing.T) {
+	start := func(err error) func(context.Context, Scale) (Runner, error) {
+		return func(context.Context, Scale) (Runner, error) {
+			return lapFunc(func(context.Context) (Sample, error) { return Sample{"ns": 1}, nil }), err
+		}
+	}
+	missing := fmt.Errorf("start redis: %w", testserver.ErrMissing)
+	race := Race{Name: "R", Contenders: []Contender{
+		{"ours", start(nil), false},
+		optional(Contender{"peer=here", start(nil), false}),
+		optional(Contender{"peer=missing", start(missing), false}),
+	}}
+	t.Setenv("CI", "")
+	results, err := race.Run(t.Context(), Quick)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, laps := range []int{1, 1, 0} {
+		if r := results[i]; len(r.Samples) != laps || r.Missing != (laps == 0) {
+			t.Errorf("%s: %d laps, missing: %t", r.Contender, len(r.Samples), r.Missing)
+		}
+	}
+	t.Setenv("CI", "true")
+	if _, err := race.Run(t.Context(), Quick); !IsMissing(err) {
+		t.Errorf("with CI set: %v", err)
 	}
 }
 
