@@ -1,11 +1,14 @@
 package bench
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -56,6 +59,28 @@ func TestRaceRunsWithoutAnOptionalServerOutsideCI(t *testing.T) {
 	t.Setenv("CI", "true")
 	if _, err := race.Run(t.Context(), Quick); !IsMissing(err) {
 		t.Errorf("with CI set: %v", err)
+	}
+}
+
+func TestServerThatIgnoresTheSignalIsKilled(t *testing.T) {
+	cmd := exec.Command("sh", "-c", "trap '' TERM; echo ready; exec sleep 60")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	start := time.Now()
+	if err := endServer(cmd, 50*time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	if !ok || status.Signal() != syscall.SIGKILL {
+		t.Errorf("ended by %v after %v", cmd.ProcessState, time.Since(start))
 	}
 }
 
