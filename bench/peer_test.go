@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,6 +61,36 @@ func TestRaceRunsWithoutAnOptionalServerOutsideCI(t *testing.T) {
 	t.Setenv("CI", "true")
 	if _, err := race.Run(t.Context(), Quick); !IsMissing(err) {
 		t.Errorf("with CI set: %v", err)
+	}
+}
+
+func TestPublishingToCentrifugoFailsIfItAnswersWithAnError(t *testing.T) {
+	for _, c := range []struct {
+		answer  string
+		refused bool
+	}{
+		{`{"result":{"offset":1,"epoch":"a"}}`, false},
+		{`{"error":{"code":102,"message":"unknown channel"}}`, true},
+		{`{"replies":[{"publish":{}},{"publish":{}}]}`, false},
+		{`{"replies":[{"publish":{}},{"error":{"code":102,"message":"unknown channel"}}]}`, true},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(c.answer))
+		}))
+		post := func(i int) []byte { return centrifugoPost(i, 1, newPayload()) }
+		released := 0
+		to := publication{
+			addr: server.Listener.Addr().String(), post: post, accepted: centrifugoAccepted,
+			release: func() error { released++; return nil },
+		}
+		runner, err := publishTo(Quick, to, 2, 1)
+		if err == nil {
+			err = runner.Close()
+		}
+		if (err != nil) != c.refused || released != 1 {
+			t.Errorf("%s: %v, released %d times", c.answer, err, released)
+		}
+		server.Close()
 	}
 }
 
