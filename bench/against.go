@@ -41,8 +41,8 @@ func LastResults(dir string) (path string, samples Samples, err error) {
 // where there is no limit. Memory does not depend on that and is compared itself.
 //
 // Least and Most are taken over all pairs of a lap before and a lap after, since laps of different runs are no pairs: a
-// row is slower if each of its laps after is worse than each before, and the median by more than a twentieth. NotCompared
-// has the rows that are left out.
+// row is slower if each of its laps after is worse than each before, and the median by more than a twentieth.
+// NotCompared has the rows that are left out.
 func CompareRuns(races []Race, before, after Samples) []Comparison {
 	var list []Comparison
 	for _, race := range races {
