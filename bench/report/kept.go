@@ -34,16 +34,16 @@ func keep(dir string, raw, table []byte) (kept, error) {
 func (k kept) raw(state string) string   { return string(k) + state + ".txt" }
 func (k kept) table(state string) string { return string(k) + state + ".table.txt" }
 
-// compared gives the files the names that their comparison has come to. Later runs are not compared with one that was
-// slower, nor with one whose comparison failed.
+// compared gives the files the names that their comparison has come to, and returns what it came to. Later runs are not
+// compared with one that was slower, nor with one whose comparison failed.
 func (k kept) compared(slower error) error {
 	state := ""
 	switch {
 	case errors.Is(slower, bench.ErrSlower):
 		state = slowerRun
 	case slower != nil:
-		return nil
+		return slower
 	}
-	return errors.Join(
+	return errors.Join(slower,
 		os.Rename(k.raw(uncompared), k.raw(state)), os.Rename(k.table(uncompared), k.table(state)))
 }

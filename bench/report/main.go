@@ -15,7 +15,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -98,8 +97,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	slower := before.compare(ctx, scale, raw.Bytes())
-	return errors.Join(slower, kept.compared(slower))
+	return kept.compared(before.compare(ctx, scale, raw.Bytes()))
 }
 
 // usualResults is where a full run keeps its samples: nowhere if they are not those of a commit.
