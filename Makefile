@@ -64,7 +64,7 @@ test: ## tests with the race detector, in random order
 	go test -count=1 ./store/storewrap # around SQLite, for which it has no time either
 	go test -count=1 -run CrashStates ./store/logstore # 100,000 disks
 	go test -count=1 ./internal/sim # whose seeds repeat without it alone
-	cd bench && go test .
+	cd bench && go test ./...
 
 .PHONY: clients
 clients: ## every client through the suite of reprise check-client: cut at every byte, 300 times in 20,000 events, servers killed
@@ -179,6 +179,6 @@ bench: ## every performance target beside its limit, and that nothing became slo
 
 .PHONY: bench-quick
 bench-quick: ## that the benchmarks run, and that nothing is lost or doubled
-	cd bench && go test .
+	cd bench && go test ./...
 	cd bench && go run ./report -quick
 	cd bench && go run ./path -store memory -requests 500 -rounds 20 -readers 50

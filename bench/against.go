@@ -41,8 +41,8 @@ func LastResults(dir string) (path string, samples Samples, err error) {
 // where there is no limit. Memory does not depend on that and is compared itself.
 //
 // Least and Most are taken over all pairs of a lap before and a lap after, since laps of different runs are no pairs: a
-// row is slower if each of its laps after is worse than each before, and the median by more than a twentieth. Rows that
-// one of the runs does not have are left out.
+// row is slower if each of its laps after is worse than each before, and the median by more than a twentieth.
+// NotCompared has the rows that are left out.
 func CompareRuns(races []Race, before, after Samples) []Comparison {
 	var list []Comparison
 	for _, race := range races {
@@ -56,6 +56,21 @@ func CompareRuns(races []Race, before, after Samples) []Comparison {
 				Ratio: median(a) / median(b), Rounds: min(len(a), len(b)),
 				Least: slices.Min(a) / slices.Max(b), Most: slices.Max(a) / slices.Min(b),
 			})
+		}
+	}
+	return list
+}
+
+// NotCompared returns the rows of the run after that CompareRuns leaves out: those that have neither a limit nor a peer
+// to be divided by, and those that the run before does not have.
+func NotCompared(races []Race, before, after Samples) []Row {
+	var list []Row
+	for _, race := range races {
+		for _, row := range race.Rows {
+			measured := len(after["Benchmark"+race.Name+"/"+row.Ours][row.Unit]) > 0
+			if measured && (len(row.relative(race.Name, before)) == 0 || len(row.relative(race.Name, after)) == 0) {
+				list = append(list, row)
+			}
 		}
 	}
 	return list

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -55,6 +56,34 @@ func TestCompareRunsComparesRatiosNotTimes(t *testing.T) {
 				t.Errorf("%d slower rows", got)
 			}
 		})
+	}
+}
+
+func TestRowsThatCannotBeComparedAreTold(t *testing.T) {
+	races := []Race{{Name: "R", Rows: []Row{
+		{Target: "compared", Unit: "ns", Ours: "ours", Limit: "limit"},
+		{Target: "without a limit", Unit: "ns", Ours: "ours"},
+		{Target: "memory", Unit: "B/event", Ours: "ours"},
+		{Target: "new", Unit: "events/s", Ours: "ours", Limit: "limit"},
+		{Target: "not measured", Unit: "ns", Ours: "absent", Limit: "limit"},
+	}}}
+	both := Samples{
+		"BenchmarkR/ours":  {"ns": {2, 3}, "B/event": {7}},
+		"BenchmarkR/limit": {"ns": {1, 1}, "events/s": {5}},
+	}
+	after := Samples{
+		"BenchmarkR/ours":  {"ns": {2, 3}, "B/event": {7}, "events/s": {4}},
+		"BenchmarkR/limit": {"ns": {1, 1}, "events/s": {5}},
+	}
+	var got []string
+	for _, row := range NotCompared(races, both, after) {
+		got = append(got, row.Target)
+	}
+	if want := []string{"without a limit", "new"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if n := len(CompareRuns(races, both, after)); n != 2 {
+		t.Errorf("%d rows are compared", n)
 	}
 }
 

@@ -47,6 +47,14 @@ func centrifugoPost(i, batch int, data []byte) []byte {
 	return newRequest("POST", "/api/batch", "", "application/json", body)
 }
 
+// centrifugoAccepted reports an error in an answer, which has the status 200 all the same.
+func centrifugoAccepted(answer []byte) error {
+	if bytes.Contains(answer, []byte(`"error"`)) {
+		return fmt.Errorf("%w: %.200s", errLost, answer)
+	}
+	return nil
+}
+
 // centrifugoReader follows the channel of connection 0 over unidirectional SSE.
 func centrifugoReader() []byte {
 	return fmt.Appendf(nil, "GET /connection/uni_sse?cf_connect=%s HTTP/1.1\r\nHost: 127.0.0.1\r\n"+
@@ -60,7 +68,8 @@ func publishCentrifugo(connections, batch int) func(context.Context, Scale) (Run
 			return nil, err
 		}
 		post := func(i int) []byte { return centrifugoPost(i, batch, newPayload()) }
-		return publishTo(scale, publication{addr: p.addr, post: post, release: p.Close}, connections, batch)
+		to := publication{addr: p.addr, post: post, accepted: centrifugoAccepted, release: p.Close}
+		return publishTo(scale, to, connections, batch)
 	}
 }
 

@@ -68,7 +68,8 @@ func publishDurableStreams(connections, batch int) func(context.Context, Scale) 
 			return nil, err
 		}
 		post := func(i int) []byte { return durableStreamsPost(i, batch) }
-		return publishTo(scale, publication{p.addr, durableStreamsCreate, post, p.Close}, connections, batch)
+		to := publication{addr: p.addr, create: durableStreamsCreate, post: post, release: p.Close}
+		return publishTo(scale, to, connections, batch)
 	}
 }
 

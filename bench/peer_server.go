@@ -54,6 +54,7 @@ func (p *peerServer) start(
 	}
 	p.cmd = exec.CommandContext(ctx, path, args...)
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
+	p.cmd.WaitDelay = peerGrace
 	p.cmd.Dir = dir
 	p.cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	output, err := os.Create(filepath.Join(dir, "output"))
@@ -90,10 +91,18 @@ func (p *peerServer) awaitPort(ctx context.Context) error {
 
 func (p *peerServer) cpu() (time.Duration, error) { return cpuTimeOf(p.cmd.Process.Pid) }
 
-func (p *peerServer) stop() error {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+// peerGrace is how long a server may take to end before it is killed.
+const peerGrace = 10 * time.Second
+
+func (p *peerServer) stop() error { return endServer(p.cmd, peerGrace) }
+
+// endServer ends a server, and kills it if it has not ended within the grace.
+func endServer(cmd *exec.Cmd, grace time.Duration) error {
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	kill := time.AfterFunc(grace, func() { _ = cmd.Process.Kill() })
+	defer kill.Stop()
 	var exit *exec.ExitError // of the signal
-	if err := p.cmd.Wait(); err != nil && !errors.As(err, &exit) {
+	if err := cmd.Wait(); err != nil && !errors.As(err, &exit) {
 		return err
 	}
 	return nil

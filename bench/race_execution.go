@@ -160,7 +160,7 @@ func execFirstByte() (took time.Duration, err error) {
 // firstByte starts a command and returns when its first output has come. It reads the response to its end.
 func (w *wire) firstByte(request []byte) (took time.Duration, err error) {
 	start := time.Now()
-	if _, err := w.conn.Write(request); err != nil {
+	if err := w.write(request); err != nil {
 		return 0, err
 	}
 	for {

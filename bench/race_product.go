@@ -160,7 +160,7 @@ func productTrue(store string) func(context.Context, Scale) (Runner, error) {
 
 // doEvents sends a request and reads events to the end of the response, which must tell the end of a stream.
 func (w *wire) doEvents(request []byte) error {
-	if _, err := w.conn.Write(request); err != nil {
+	if err := w.write(request); err != nil {
 		return err
 	}
 	ended := false

@@ -39,7 +39,7 @@ func publishRace(connections, batch int) Race {
 		{"store=log", publishProduct("log:", connections, batch), false},
 		{"store=sqlite", publishProduct("sqlite:", connections, batch), false},
 		{"store=memory", publishProduct("memory:", connections, batch), false},
-		redisEngine().contender(redis, publishRedis(connections, batch)),
+		optional(redisEngine().contender(redis, publishRedis(connections, batch))),
 		{durableStreams, publishDurableStreams(connections, batch), false},
 		{centrifugo, publishCentrifugo(connections, batch), false},
 	}
@@ -89,20 +89,28 @@ func publishLap(scale Scale, connections, batch int, publish func(connection int
 
 // publication is a server that is published to over HTTP, with the requests of each connection.
 type publication struct {
-	addr    string
-	create  func(connection int) []byte // nil where streams need not be created
-	post    func(connection int) []byte
-	release func() error // called once
+	addr   string
+	create func(connection int) []byte // nil where streams need not be created
+	post   func(connection int) []byte
+	// accepted checks an answer to a post whose status does not tell; nil where it does. The first answer on each
+	// connection is checked, before the laps.
+	accepted func(answer []byte) error
+	release  func() error // called once
 }
 
 // publicationOf is the publication of the product, or of a server with its API.
 func publicationOf(addr, token string, batch int, release func() error) publication {
 	body := publishBody(batch)
-	return publication{addr, func(i int) []byte {
-		return newRequest("PUT", streamPath(i), token, "application/json", []byte("{}"))
-	}, func(i int) []byte {
-		return newRequest("POST", streamPath(i)+"/events", token, "application/x-ndjson", body)
-	}, release}
+	return publication{
+		addr: addr,
+		create: func(i int) []byte {
+			return newRequest("PUT", streamPath(i), token, "application/json", []byte("{}"))
+		},
+		post: func(i int) []byte {
+			return newRequest("POST", streamPath(i)+"/events", token, "application/x-ndjson", body)
+		},
+		release: release,
+	}
 }
 
 // publishTo publishes over HTTP, batch events a request.
@@ -122,15 +130,29 @@ func publishTo(scale Scale, to publication, connections, batch int) (Runner, err
 			return nil, errors.Join(err, closeAll())
 		}
 		requests[i] = to.post(i)
-		if to.create == nil {
-			continue
-		}
-		if err := wires[i].do(to.create(i)); err != nil {
+		if err := to.begin(wires[i], i); err != nil {
 			return nil, errors.Join(err, closeAll())
 		}
 	}
 	publish := func(i int) error { return wires[i].do(requests[i]) }
 	return closing{publishLap(scale, connections, batch, publish), closeAll}, nil
+}
+
+// begin readies the stream of a connection.
+func (to publication) begin(w *wire, connection int) error {
+	if to.create != nil {
+		if err := w.do(to.create(connection)); err != nil {
+			return err
+		}
+	}
+	if to.accepted == nil {
+		return nil
+	}
+	answer, err := w.ask(to.post(connection))
+	if err != nil {
+		return err
+	}
+	return to.accepted(answer)
 }
 
 // streamPath is the path of the stream of a connection.

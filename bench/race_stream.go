@@ -70,7 +70,7 @@ func (p *product) streamLap(lasts time.Duration) (Sample, error) {
 	start := time.Now()
 	sent, failed := 0, make(chan error, 1)
 	go func() {
-		_, err := w.conn.Write([]byte(head))
+		err := w.write([]byte(head))
 		for ; err == nil && time.Since(start) < lasts; sent += perChunk {
 			_, err = w.conn.Write(chunk)
 		}

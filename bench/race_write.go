@@ -154,7 +154,7 @@ func (p *product) followTicks(asked []byte) (late []time.Duration, err error) {
 		return nil, err
 	}
 	defer w.Close()
-	if _, err := w.conn.Write(asked); err != nil {
+	if err := w.write(asked); err != nil {
 		return nil, err
 	}
 	for {

@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -30,7 +31,7 @@ func newSwarm(addr string, request []byte, n int) (*swarm, error) {
 	s := &swarm{epoll: epoll, buf: make([]byte, 256<<10)}
 	for range n {
 		if err := s.connect(addr, request); err != nil {
-			return nil, fmt.Errorf("reader %d: %w", len(s.fds), err)
+			return nil, errors.Join(fmt.Errorf("reader %d: %w", len(s.fds), err), s.Close())
 		}
 	}
 	return s, nil

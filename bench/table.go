@@ -20,7 +20,7 @@ func WriteTable(w io.Writer, verdicts []Verdict) error {
 	return t.Flush()
 }
 
-// WriteMarkdown writes the verdicts as docs/performance.md has them.
+// WriteMarkdown writes the verdicts as a table in Markdown.
 func WriteMarkdown(w io.Writer, verdicts []Verdict) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintln(out,

@@ -17,6 +17,8 @@ type wire struct {
 	in   *bufio.Reader
 	// nextOffset is the Stream-Next-Offset of the last response, which Durable Streams sends.
 	nextOffset string
+	// extended is when the deadline of the connection was last set.
+	extended time.Time
 }
 
 func dialWire(addr string) (*wire, error) {
@@ -25,6 +27,19 @@ func dialWire(addr string) (*wire, error) {
 		return nil, err
 	}
 	return &wire{conn: conn, in: bufio.NewReaderSize(conn, 64<<10)}, nil
+}
+
+// write sends a request. The server has lapTimeout from then to answer, to within a second: setting the deadline more
+// often would cost time that is measured.
+func (w *wire) write(request []byte) error {
+	if now := time.Now(); now.Sub(w.extended) > time.Second {
+		if err := w.conn.SetDeadline(now.Add(lapTimeout)); err != nil {
+			return err
+		}
+		w.extended = now
+	}
+	_, err := w.conn.Write(request)
+	return err
 }
 
 // newRequest makes a request with a body.
@@ -87,7 +102,7 @@ func (w *wire) body(length int) (body []byte, err error) {
 // send sends a request and reads the head of the response. It returns the length of the body, which is not read yet,
 // or chunked; unless the status is 2xx, it returns the body in an error.
 func (w *wire) send(request []byte) (length int, err error) {
-	if _, err := w.conn.Write(request); err != nil {
+	if err := w.write(request); err != nil {
 		return 0, err
 	}
 	status, err := w.line()

@@ -1,11 +1,17 @@
 package bench
 
 import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -38,6 +44,45 @@ func TestWireReadsBodiesWithALengthAndInChunks(t *testing.T) {
 	if err := w.do(newRequest("POST", "/1", "", "text/plain", nil)); err != nil {
 		t.Errorf("after a refusal: %v", err)
 	}
+}
+
+func TestWireGivesUpOnAServerThatDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		go func() { _, _ = io.Copy(io.Discard, theirs) }()
+		w := &wire{conn: ours, in: bufio.NewReader(ours)}
+		defer w.Close()
+		start := time.Now()
+		err := w.do(newRequest("POST", "/", "", "text/plain", nil))
+		if took := time.Since(start); !errors.Is(err, os.ErrDeadlineExceeded) || took != lapTimeout {
+			t.Errorf("%v after %v", err, took)
+		}
+	})
+}
+
+func TestWireGivesEachRequestTimeOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		go func() {
+			in := bufio.NewReader(theirs)
+			for {
+				if _, err := http.ReadRequest(in); err != nil {
+					return
+				}
+				time.Sleep(lapTimeout / 2)
+				_, _ = io.WriteString(theirs, "HTTP/1.1 204 No Content\r\n\r\n")
+			}
+		}()
+		w := &wire{conn: ours, in: bufio.NewReader(ours)}
+		defer w.Close()
+		for i := range 4 {
+			if err := w.do(newRequest("POST", "/", "", "text/plain", nil)); err != nil {
+				t.Fatalf("request %d: %v", i, err)
+			}
+		}
+	})
 }
 
 func TestLapWireDialsAgainAfterTheServerClosedIt(t *testing.T) {

@@ -23,12 +23,14 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"syscall"
+	"time"
 
 	"reprise/bench"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "compare:", err)
@@ -130,6 +132,8 @@ func checkout(ctx context.Context, repository, commit, folder string) error {
 // race runs the races of one side once.
 func (s side) race(ctx context.Context, only string, laps int) (bench.Samples, error) {
 	cmd := exec.CommandContext(ctx, s.report, "-only", only, "-laps", strconv.Itoa(laps), "-raw", "-results", "")
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that it ends its servers
+	cmd.WaitDelay = time.Minute
 	cmd.Dir = s.folder
 	cmd.Env = append(os.Environ(), bench.BinaryEnv+"="+s.binary)
 	var stdout, stderr bytes.Buffer

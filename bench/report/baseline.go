@@ -48,6 +48,12 @@ func (b baseline) compare(ctx context.Context, scale bench.Scale, raw []byte) er
 	}
 	list := bench.CompareRuns(bench.Races(), b.samples, after)
 	fmt.Printf("\ncompared with %s, by ratios to the limit: %d rows that both runs have\n", b.path, len(list))
+	if left := bench.NotCompared(bench.Races(), b.samples, after); len(left) > 0 {
+		fmt.Printf("not compared, without a limit or not in %s: %d rows\n", b.path, len(left))
+		for _, row := range left {
+			fmt.Printf("\t%s %s\n", row.Target, row.What)
+		}
+	}
 	slower := bench.Slower(list)
 	if len(slower) == 0 {
 		return nil

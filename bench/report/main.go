@@ -15,21 +15,20 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 
 	"reprise/bench"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "report:", err)
@@ -45,7 +44,7 @@ func run(ctx context.Context) error {
 	only := flag.String("only", "", "regular expression of the races to run")
 	laps := flag.Int("laps", 0, "laps of each race; 0 for the usual number")
 	show := flag.Bool("raw", false, "print the raw samples too")
-	markdown := flag.Bool("markdown", false, "print the table as docs/performance.md has it")
+	markdown := flag.Bool("markdown", false, "print the table in Markdown")
 	earlier := flag.String("against", "",
 		"raw samples to compare with: a file, or \"last\" for the newest in results of a machine as this one")
 	results := flag.String("results", "",
@@ -88,22 +87,27 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	slower := before.compare(ctx, scale, raw.Bytes())
-	if slower != nil && !errors.Is(slower, bench.ErrSlower) {
-		return slower
-	}
 	if *results == "" && !*quick && *only == "" {
-		*results = "results"
-		if commit := bench.Commit(); strings.HasSuffix(commit, "-dirty") {
-			fmt.Fprintf(os.Stderr, "not kept: the tree is not that of a commit (%s); -results DIR keeps it elsewhere\n",
-				commit)
-			*results = ""
-		}
+		*results = usualResults()
 	}
 	if *results == "" {
-		return slower
+		return before.compare(ctx, scale, raw.Bytes())
 	}
-	return errors.Join(slower, keep(*results, slower != nil, raw.Bytes(), table.Bytes()))
+	kept, err := keep(*results, raw.Bytes(), table.Bytes())
+	if err != nil {
+		return err
+	}
+	return kept.compared(before.compare(ctx, scale, raw.Bytes()))
+}
+
+// usualResults is where a full run keeps its samples: nowhere if they are not those of a commit.
+func usualResults() string {
+	commit := bench.Commit()
+	if !strings.HasSuffix(commit, "-dirty") {
+		return "results"
+	}
+	fmt.Fprintf(os.Stderr, "not kept: the tree is not that of a commit (%s); -results DIR keeps it elsewhere\n", commit)
+	return ""
 }
 
 // race runs the races whose name is wanted and writes their samples to raw.
@@ -131,19 +135,4 @@ func race(ctx context.Context, scale bench.Scale, wanted *regexp.Regexp, raw *by
 		}
 	}
 	return verdicts, nil
-}
-
-// keep writes the samples and the table to dir. Later runs are not compared with one that was slower.
-func keep(dir string, slower bool, raw, table []byte) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	base := filepath.Join(dir, time.Now().UTC().Format("20060102-1504")+"-"+bench.Commit())
-	if slower {
-		base += ".slower"
-	}
-	if err := os.WriteFile(base+".txt", raw, 0o644); err != nil {
-		return err
-	}
-	return os.WriteFile(base+".table.txt", table, 0o644)
 }
