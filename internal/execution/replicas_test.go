@@ -21,7 +21,7 @@ import (
 // The times of the replicas in tests, which must not be late on a busy machine.
 const (
 	testBeat = 100 * time.Millisecond
-	testTTL  = 3 * time.Second // of those that are to be taken for dead
+	testTTL  = 6 * time.Second // of those that are to be taken for dead
 )
 
 // node is one replica in a test.
