@@ -57,7 +57,7 @@ func TestCopyThatIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	killed := 0
-	for patience := 60 * time.Millisecond; ; patience += patience / 4 {
+	for patience := time.Millisecond; ; patience += max(patience/4, min(patience, 30*time.Millisecond)) {
 		var out bytes.Buffer
 		cmd := &exec.Cmd{
 			Path: program,

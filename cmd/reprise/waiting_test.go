@@ -37,7 +37,7 @@ func TestWaitingReaders(t *testing.T) {
 		},
 		"get heartbeats":               {flags: []string{"--heartbeat", "1500ms"}, run: waitersGetHeartbeats},
 		"are given up when they stall": {run: stalledWaitersAreGivenUp},
-		"end with their connections":   {flags: []string{"--max-connection-age", "4s"}, run: waitersAge},
+		"end with their connections":   {flags: []string{"--max-connection-age", "20s"}, run: waitersAge},
 		"use their connections again":  {run: waitersAskAgain},
 		"get compressed events":        {run: waitersGetCompressedEvents},
 	} {

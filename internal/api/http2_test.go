@@ -110,7 +110,8 @@ func TestFollowersShareAConnection(t *testing.T) {
 // TestStalledStreamIsGivenUp: a reader over HTTP/2 that takes nothing is closed, and the others of its connection go
 // on.
 func TestStalledStreamIsGivenUp(t *testing.T) {
-	w := start(t, setup{api: api.Options{WriteTimeout: time.Second}})
+	const bound = 3 * time.Second // of a write
+	w := start(t, setup{api: api.Options{WriteTimeout: bound}})
 	url, transport, conns := overTLS(w)
 	s := w.stream("s", "first")
 	stalled := w.over(transport, "GET", url+"/v1/streams/s/events", token, sseForm, "")
@@ -130,7 +131,7 @@ func TestStalledStreamIsGivenUp(t *testing.T) {
 			t.Fatalf("the other reader of the connection was closed: %v", in.Err())
 		}
 	}
-	<-time.After(1500 * time.Millisecond) // beyond the bound of a write: who waits for events does not stall
+	<-time.After(bound + time.Second) // who waits for events does not stall
 	last := reprise.Event{Data: []byte(`{"outcome":"completed"}`), Format: reprise.FormatMembers}
 	_, err = quiet.End(t.Context(), "completed", last)
 	w.ok(err)

@@ -238,7 +238,7 @@ func TestParkedUntilTheAgeOfItsConnection(t *testing.T) {
 	w := start(t, setup{lot: &lot})
 	w.stream("s", "first")
 	aging := httptest.NewUnstartedServer(nil)
-	aging.Config = httpserver.New(w.server, &httpserver.Options{MaxAge: 2 * time.Second})
+	aging.Config = httpserver.New(w.server, &httpserver.Options{MaxAge: 5 * time.Second})
 	aging.Start()
 	defer aging.Close()
 	own := w.http

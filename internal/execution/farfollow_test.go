@@ -23,7 +23,7 @@ func TestFollowersOnOtherReplicas(t *testing.T) {
 	t.Parallel()
 	request := execution.Request{Command: "echo up; exec sleep 100", KillOnDisconnect: true}
 	const (
-		grace  = 1200 * time.Millisecond // much longer than it takes that the owner is told
+		grace  = 3 * time.Second // much longer than it takes that the owner is told
 		longer = grace + grace/4
 	)
 	for _, tt := range []struct {

@@ -5,7 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -42,19 +45,33 @@ func (f *failing) Append(ctx context.Context, reqs []reprise.AppendRequest) []er
 
 // TestStoreFailsForAWhile: a chatty command is held up and loses nothing.
 func TestStoreFailsForAWhile(t *testing.T) {
-	const lines = 1_000_000
+	const lines, early = 1_000_000, 250_000 // 6.9 MB, of which 1.6 MB fit in memory
 	for _, cause := range []error{reprise.ErrUnavailable, reprise.ErrQuota} {
 		t.Run(cause.Error(), func(t *testing.T) {
 			store := &failing{Store: memstore.New(nil)}
 			var stalled atomic.Int64
-			h := openHost(t, newLog(t, store, nil), execution.Options{Hooks: &execution.Hooks{
+			dir := t.TempDir()
+			h := openHost(t, newLog(t, store, nil), execution.Options{Dir: dir, Hooks: &execution.Hooks{
 				Stalled: func(_ reprise.Tenant, d time.Duration) { stalled.Add(int64(d)) },
 			}})
-			x := start(t, h, execution.Request{Command: fmt.Sprintf("echo up; seq 1 %d", lines)})
+			x := start(t, h, execution.Request{
+				Command:   fmt.Sprintf("echo up; read go; seq %d; : >early; seq %d %d", early, early+1, lines),
+				StdinOpen: true,
+			})
 			await(t, h, x.ID, "up")
 			// the first time nothing is stored, so that the command has to wait
-			for _, tries := range []int64{8, 4, 4} {
+			for i, tries := range []int64{8, 4, 4} {
 				store.err.Store(&cause)
+				if i == 0 {
+					_, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Data: strings.NewReader("\n")})
+					if err != nil {
+						t.Fatal(err)
+					}
+					until(t, "the command has printed as much as fits in memory", func() bool {
+						_, err := os.Stat(filepath.Join(dir, "early"))
+						return err == nil
+					})
+				}
 				before := store.tries.Load()
 				until(t, "appends fail", func() bool {
 					return store.tries.Load() >= before+tries || h.Counts() == execution.Counts{}

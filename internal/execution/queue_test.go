@@ -81,7 +81,7 @@ func TestQueueOfASession(t *testing.T) {
 
 func TestKillOnDisconnect(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	const grace = 1500 * time.Millisecond
+	const grace = 3 * time.Second
 	h := newHost(t, execution.Options{DisconnectGrace: grace})
 	x := start(t, h, execution.Request{Command: "exec sleep 100", KillOnDisconnect: true})
 	kept := start(t, h, execution.Request{Command: "exec sleep 100"})

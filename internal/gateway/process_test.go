@@ -100,9 +100,10 @@ func TestLargeResponseIsPassedUpToTheLimit(t *testing.T) {
 
 func TestSilentCallIsAnsweredAfterTimeout(t *testing.T) {
 	each(t, func(t *testing.T, version string) {
-		f := newFixture(t, gateway.Upstream{Timeout: 2 * time.Second}).start()
+		t.Parallel() // it waits most of the time
+		f := newFixture(t, gateway.Upstream{Timeout: 10 * time.Second}).start()
 		s := f.connect(version, nil)
-		f.wantError(s, "never", nil, "said nothing about the request for 2s")
+		f.wantError(s, "never", nil, "said nothing about the request for 10s")
 		f.want(s, "steps", args{"n": 1, "ms": 10}, "done")
 	})
 }
@@ -206,10 +207,10 @@ func TestClientThatDoesNotReadDelaysNobody(t *testing.T) {
 
 // TestTimeoutExcludesTimeOfClientsAnswer: the time that the client takes to answer is not the upstream's.
 func TestTimeoutExcludesTimeOfClientsAnswer(t *testing.T) {
-	f := newFixture(t, gateway.Upstream{Timeout: 2 * time.Second}).start()
+	f := newFixture(t, gateway.Upstream{Timeout: 10 * time.Second}).start()
 	s := f.connect("2025-11-25", &mcp.ClientOptions{
 		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-			time.Sleep(3 * time.Second)
+			time.Sleep(11 * time.Second)
 			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"name": "late"}}, nil
 		},
 	})

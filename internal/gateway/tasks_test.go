@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -93,15 +95,18 @@ func TestLongCallBecomesTask(t *testing.T) {
 			if a := patient.start().tool("echo", `{"text":"x"}`); a.Result.ResultType != "complete" {
 				t.Errorf("a short call is answered with %+v", a)
 			}
-			a := f.tool("sleep", `{"ms":1000}`)
+			gate := filepath.Join(t.TempDir(), "gate")
+			a := f.tool("hold", fmt.Sprintf(`{"text":%q}`, gate))
 			if a.Result.ResultType != "task" {
 				t.Fatalf("a long call is answered with %+v %s", a, a.Error)
 			}
+			check(t, os.WriteFile(gate, nil, 0o600))
 			f.eventually("the task has its result", func() bool {
 				got := f.task(a.Result.TaskID)
-				return got.Result.Status == "completed" && strings.Contains(string(got.Result.Result), "slept")
+				return got.Result.Status == "completed" && strings.Contains(string(got.Result.Result), "held 1")
 			})
-			crashed := f.tool("crash", `{"ms":500}`)
+			crashed := f.tool("crash", fmt.Sprintf(`{"text":%q}`, gate+"2"))
+			check(t, os.WriteFile(gate+"2", nil, 0o600))
 			f.eventually("the task has failed", func() bool {
 				return f.task(crashed.Result.TaskID).Result.Status == "failed"
 			})

@@ -153,7 +153,8 @@ func TestErrorsSayHowToGoOn(t *testing.T) {
 	explain("list_executions", args{"cursor": "zzz"}, "cursor", "leave it out")
 	explain("list_executions", args{"cursor": "1", "status": "asleep"}, "status", "queued, running and ended")
 	g := newGate(t)
-	c.call("execute_code", args{"command": "trap '' TERM; " + g.wait(), "wait_seconds": 1}, &other)
+	c.call("execute_code_async", args{"command": "trap '' TERM; echo deaf; " + g.wait()}, &other)
+	c.call("get_execution_output", args{"execution_id": other.ID, "match": "deaf", "wait": 50}, nil)
 	text := c.call("cancel_execution", args{"execution_id": other.ID, "wait": 0}, nil)
 	if !strings.Contains(text, "told to end") {
 		t.Errorf("a run that is being ended: %q", text)

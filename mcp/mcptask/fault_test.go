@@ -17,13 +17,15 @@ import (
 // flaky is a store that can be away.
 type flaky struct {
 	reprise.Store
-	away atomic.Bool
+	away    atomic.Bool
+	refused atomic.Int64 // appends
 }
 
 func (f *flaky) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
 	if !f.away.Load() {
 		return f.Store.Append(ctx, reqs)
 	}
+	f.refused.Add(1)
 	errs := make([]error, len(reqs))
 	for i := range errs {
 		errs[i] = fmt.Errorf("away: %w", reprise.ErrUnavailable)
@@ -41,14 +43,20 @@ func (f *flaky) Create(ctx context.Context, info reprise.StreamInfo) (reprise.St
 func TestStoreFails(t *testing.T) {
 	store := &flaky{Store: memstore.New(nil)}
 	log := newLog(t, store)
-	w := newFixtureOn(t, log, nil)
+	release := make(chan struct{})
+	w := newFixtureWith(t, log, nil, addHeld(release))
 	defer log.Close()
 	defer w.close()
-	id := w.task("slow_compute", `{"seconds":2,"label":"x"}`)
+	id := w.task("held", `{"label":"x"}`)
 	asking := w.task("confirm_delete", `{}`)
 	w.until(asking, mcptask.InputRequired)
 	store.away.Store(true)
-	time.Sleep(2500 * time.Millisecond) // the handler returns meanwhile
+	close(release)
+	for deadline := time.Now().Add(patience); store.refused.Load() == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the result is not appended")
+		}
+	}
 	if got := w.get(id).Result.Status; got != mcptask.Working {
 		t.Errorf("what is not kept is shown: %s", got)
 	}

@@ -142,7 +142,7 @@ func addTools(server *mcp.Server, tasks *mcptask.Tasks) {
 	mcp.AddTool(server, &mcp.Tool{Name: "slow_compute"}, slow)
 	tasks.Support("slow_compute", mcptask.Tool{})
 	mcp.AddTool(server, &mcp.Tool{Name: "maybe_slow"}, slow)
-	tasks.Support("maybe_slow", mcptask.Tool{After: 1500 * time.Millisecond})
+	tasks.Support("maybe_slow", mcptask.Tool{After: patience})
 	mcp.AddTool(server, &mcp.Tool{
 		Name: "failing_job",
 	}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
@@ -171,6 +171,26 @@ func addTools(server *mcp.Server, tasks *mcptask.Tasks) {
 	})
 	tasks.Support("long_result", mcptask.Tool{})
 	addAskingTools(server, tasks)
+}
+
+// addHeld returns a function that adds tools whose calls return when release is closed: "held", whose calls become
+// tasks at once, and "held_soon", whose calls become tasks shortly after.
+func addHeld(release <-chan struct{}) func(*mcp.Server, *mcptask.Tasks) {
+	return func(server *mcp.Server, tasks *mcptask.Tasks) {
+		for name, opts := range map[string]mcptask.Tool{"held": {}, "held_soon": {After: 50 * time.Millisecond}} {
+			mcp.AddTool(server, &mcp.Tool{
+				Name: name,
+			}, func(ctx context.Context, _ *mcp.CallToolRequest, in seconds) (*mcp.CallToolResult, any, error) {
+				select {
+				case <-release:
+					return text("computed %s", in.Label), nil, nil
+				case <-ctx.Done():
+					return nil, nil, context.Cause(ctx)
+				}
+			})
+			tasks.Support(name, opts)
+		}
+	}
 }
 
 func addAskingTools(server *mcp.Server, tasks *mcptask.Tasks) {

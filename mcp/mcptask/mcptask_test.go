@@ -6,17 +6,22 @@ import (
 	"testing"
 
 	"reprise/mcp/mcptask"
+	"reprise/store/memstore"
 )
 
 func TestTaskCompletes(t *testing.T) {
-	w := newFixture(t, nil)
-	created := w.call("slow_compute", `{"seconds":2,"label":"x"}`).Result
+	log, release := newLog(t, memstore.New(nil)), make(chan struct{})
+	defer log.Close()
+	w := newFixtureWith(t, log, nil, addHeld(release))
+	defer w.close()
+	created := w.call("held", `{"label":"x"}`).Result
 	if created.ResultType != "task" || created.Status != mcptask.Working || created.PollIntervalMs != 100 {
 		t.Fatalf("created: %+v", created)
 	}
 	if got := w.get(created.TaskID).Result; got.ResultType != "complete" || got.Status != mcptask.Working {
 		t.Errorf("at once: %+v", got)
 	}
+	close(release)
 	done := w.until(created.TaskID, mcptask.Completed).Result
 	if done.Result == nil || done.Result.Content[0]["text"] != "computed x" || done.TTLMs == nil || *done.TTLMs <= 0 {
 		t.Errorf("in the end: %+v", done)
@@ -51,12 +56,17 @@ func TestCancel(t *testing.T) {
 }
 
 func TestOnlyLongCallsBecomeTasks(t *testing.T) {
-	w := newFixture(t, nil)
+	log, release := newLog(t, memstore.New(nil)), make(chan struct{})
+	defer log.Close()
+	w := newFixtureWith(t, log, nil, addHeld(release))
+	defer w.close()
 	if a := w.call("maybe_slow", `{"label":"quick"}`); a.Result.ResultType != "complete" ||
 		a.Result.Content[0]["text"] != "computed quick" {
 		t.Errorf("a quick call: %+v", a)
 	}
-	w.until(w.task("maybe_slow", `{"seconds":2.5}`), mcptask.Completed)
+	long := w.task("held_soon", `{}`)
+	close(release)
+	w.until(long, mcptask.Completed)
 	a := w.send("", "tools/call", `{"name":"maybe_slow","arguments":{"seconds":0.1}}`, without)
 	if a.Result.ResultType != "complete" {
 		t.Errorf("a client without tasks: %+v", a)

@@ -195,16 +195,18 @@ func textOf(result *mcp.CallToolResult, err error) (string, error) {
 	return result.Content[0].(*mcp.TextContent).Text, nil
 }
 
+// patience bounds everything that a test waits for.
+const patience = 2 * time.Minute
+
 func (w *fixture) checkSeen() {
 	w.t.Helper()
-	for range 100 { // the client may be told of the last one after the call has returned
+	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
 		w.mu.Lock()
 		n := len(w.seen)
 		w.mu.Unlock()
-		if n >= progressed {
+		if n >= progressed || time.Now().After(deadline) { // the last one may come after the call has returned
 			break
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

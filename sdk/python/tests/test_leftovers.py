@@ -171,27 +171,33 @@ def test_a_save_that_has_begun_ends_before_a_cancelled_loop() -> None:
             return ""
 
         async def save(self, cursor: str) -> None:
-            await asyncio.sleep(0.3)
+            if cursor == "third":
+                began.set()
+                await go.wait()
             saved.append(cursor)
 
     async def main() -> None:
         saver = AsyncSaver(Slow(), 0.01)
         await saver.handled("first")
-        await asyncio.sleep(0.02)
+        saver._saved -= 3600
         await saver.handled("second")
         saver._saved += 3600  # the third is not due yet
         await saver.handled("third")
         saver._saved -= 3600
         saver.begin_wait()
-        await asyncio.sleep(0.05)  # its save has begun
+        await began.wait()
         waiting = asyncio.create_task(saver.end_wait())
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)  # it waits for the save
         waiting.cancel()
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        go.set()
         with pytest.raises(asyncio.CancelledError):
             await waiting
         assert saved == ["first", "second", "third"]
 
     saved: list[str] = []
+    began, go = asyncio.Event(), asyncio.Event()
     asyncio.run(main())
 
 

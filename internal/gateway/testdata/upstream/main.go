@@ -219,8 +219,13 @@ func roots(ctx context.Context, r *mcp.CallToolRequest, _ input) (string, error)
 	return result.Roots[0].URI, nil
 }
 
-func crash(_ context.Context, _ *mcp.CallToolRequest, in input) (string, error) {
-	time.Sleep(time.Duration(in.MS) * time.Millisecond)
+// crash ends this process, once a file is there if it is given one.
+func crash(ctx context.Context, r *mcp.CallToolRequest, in input) (string, error) {
+	if in.Text != "" {
+		if _, err := hold(ctx, r, in); err != nil {
+			return "", err
+		}
+	}
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	select {}
 }
