@@ -289,7 +289,8 @@ func TestParkedReaderThatIsSlow(t *testing.T) {
 			_, slow := w.open(1, "")
 			_, quick := w.open(2, "")
 			events := (16 << 20) / size // more than sockets hold
-			for round := range 4 {      // the socket may be filled by an event that comes before the reader is parked again
+			// The event that fills the socket may come before the reader is parked again.
+			for round := range 4 {
 				for i := range events {
 					text := fmt.Sprint(round, "-", i, strings.Repeat("x", size))
 					w.add(text)
