@@ -7,6 +7,12 @@ const conformance = "TestConformance/"
 // storeMutants are faults in memstore, one for each "must" that package storetest checks without a crash.
 var storeMutants = []mutant{
 	{
+		name: "nats deletes by the sequences of another start", rule: "G1, G3: a stream has no holes",
+		file: "store/natsstore/wire.go", old: "server != \"\" && server != w.nc.ConnectedServerId() {",
+		new: "server == noServer {",
+		pkg: "./store/natsstore", run: "TestPurgeIsForTheServerThatItsSequencesAreOf",
+	},
+	{
 		name: "create makes the stream again", rule: "Create: if the stream exists it must return the existing one; exactly one must create",
 		file: "store/memstore/store.go", old: "if st := s.streams[info.Key]; st != nil {", new: "if st := s.streams[info.Key]; st != nil && st.info.Tail > 0 {",
 		pkg: "./store/memstore", run: conformance + "create/(same|concurrent)",

@@ -100,6 +100,12 @@ func (a *appends) run(ctx context.Context) {
 // read again.
 func (a *appends) forgetOlder(ctx context.Context) {
 	at, err := a.s.started(ctx)
+	if err == nil && at.server != a.server {
+		for i := range a.items { // what was sent to the server before may be lost
+			item := &a.items[i]
+			item.parts, item.data, item.noted = nil, nil, false
+		}
+	}
 	a.server = at.server
 	for i := range a.items {
 		switch item := &a.items[i]; {

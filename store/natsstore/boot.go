@@ -1,6 +1,7 @@
 package natsstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,9 +44,26 @@ const (
 	bootFirst   = "first"
 )
 
+// tracksStarts reports whether starts of the server are told apart.
+func (s *Store) tracksStarts() bool {
+	return s.single && !s.restartKeeps && s.wire.nc.ConnectedClusterName() == ""
+}
+
+// noServer is no id of a server.
+const noServer = "-"
+
+// server returns the id of the connected server, for requests that rely on sequences that are read after this call. It
+// is "", for any server, where starts are not tracked.
+func (s *Store) server() string {
+	if !s.tracksStarts() {
+		return ""
+	}
+	return cmp.Or(s.wire.nc.ConnectedServerId(), noServer)
+}
+
 // started returns the current start of the connected server.
 func (s *Store) started(ctx context.Context) (start, error) {
-	if !s.single || s.restartKeeps || s.wire.nc.ConnectedClusterName() != "" {
+	if !s.tracksStarts() {
 		return start{}, nil
 	}
 	s.boot.mu.Lock()

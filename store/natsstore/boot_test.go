@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -132,6 +133,33 @@ func TestLossIsToldWhenAsMuchIsThereAgain(t *testing.T) {
 		t.Errorf("an append behind the events that were lost: %v", errs)
 	}
 	all(t, seen, key)
+}
+
+// A request to delete messages before the window waits while a server loses the window's move. Its sequences are those
+// of other messages then, so it is not sent.
+func TestPurgeIsForTheServerThatItsSequencesAreOf(t *testing.T) {
+	l := &lossy{t: t, server: testserver.NATS(t, nil)}
+	proxy := newCutter(t, l.server.Addr())
+	where := place(l.server, "")
+	behind := openWhenThere(t, strings.Replace(where, l.server.Addr(), proxy.addr(), 1))
+	key := create(t, behind, "s").Key
+	info := appendMore(t, behind, key, 50)
+	l.save()
+	lost := make(chan struct{})
+	proxy.cutInstead("STREAM.PURGE", func() {
+		defer close(lost)
+		l.lose()
+	})
+	must(t, behind.Remove(t.Context(), key, reprise.RemoveSpec{Trim: 41, Kept: info.Bytes / 5}))
+	<-lost
+	must(t, behind.Close()) // it runs the jobs that are left
+	again := openWhenThere(t, where)
+	if now := tail(t, again, key); now.Earliest != 1 {
+		t.Fatalf("the window begins at %d: the loss came too late", now.Earliest)
+	}
+	if n := len(all(t, again, key)); n != 50 {
+		t.Errorf("%d of 50 batches are left", n)
+	}
 }
 
 // A server that was started again and has lost nothing costs one epoch, in which everything is as it was. An ended

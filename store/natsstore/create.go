@@ -35,6 +35,7 @@ func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 	}
 	defer leave()
 	for {
+		server := s.server()
 		last, err := s.currentBy(ctx, info.Key, s.likelyLast) // make requires that there is none
 		if err != nil {
 			return reprise.StreamInfo{}, err
@@ -42,7 +43,7 @@ func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 		if last != nil && !last.gone {
 			return s.existing(ctx, info, last)
 		}
-		made, err := s.make(ctx, info, first, last)
+		made, err := s.make(ctx, server, info, first, last)
 		if !errors.Is(err, errWrongLast) {
 			return made, err
 		}
@@ -62,8 +63,8 @@ func (s *Store) existing(ctx context.Context, info reprise.StreamInfo, last *ent
 
 // make creates a stream whose subject has last, which may be nil, as its newest message. It writes the record in the
 // index first, then the parts of first and the note of an end, and then the message that points to all of them. What no
-// such message points to has no effect.
-func (s *Store) make(ctx context.Context, info reprise.StreamInfo, first *reprise.AppendRequest,
+// such message points to has no effect. All of them are sent to one server, since a restart in between may lose some.
+func (s *Store) make(ctx context.Context, server string, info reprise.StreamInfo, first *reprise.AppendRequest,
 	last *entry,
 ) (reprise.StreamInfo, error) {
 	r := &record{epoch: info.Epoch, config: info.Config}
@@ -80,7 +81,7 @@ func (s *Store) make(ctx context.Context, info reprise.StreamInfo, first *repris
 	if first != nil {
 		st = after(&entry{state: st}, first)
 	}
-	p := []post{{subject: s.subjects.stream(info.Key), alone: true}}
+	p := []post{{subject: s.subjects.stream(info.Key), server: server, alone: true}}
 	if err := s.prepareCreate(ctx, info.Key, st, first, &p[0]); err != nil {
 		return reprise.StreamInfo{}, err
 	}
@@ -90,9 +91,9 @@ func (s *Store) make(ctx context.Context, info reprise.StreamInfo, first *repris
 	s.post(ctx, p)
 	if p[0].err != nil {
 		if errors.Is(p[0].err, errWrongLast) {
-			s.tidy.delete(s.index, records[0].seq)
+			s.tidy.delete(server, s.index, records[0].seq)
 			for _, part := range st.parts {
-				s.tidy.delete(s.name, part.seq)
+				s.tidy.delete(server, s.name, part.seq)
 			}
 		}
 		return reprise.StreamInfo{}, p[0].err

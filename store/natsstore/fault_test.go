@@ -1,6 +1,7 @@
 package natsstore_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -356,6 +357,7 @@ type cutter struct {
 	listener net.Listener
 	target   string
 	left     atomic.Int64 // bytes that still pass, negative for no end
+	held     atomic.Pointer[hold]
 	wg       sync.WaitGroup
 	mu       sync.Mutex
 	conns    map[net.Conn]struct{}
@@ -379,6 +381,15 @@ func (c *cutter) addr() string { return c.listener.Addr().String() }
 
 // cutAfter cuts all connections once so many bytes have passed, in both directions together. Negative: never.
 func (c *cutter) cutAfter(bytes int) { c.left.Store(int64(bytes)) }
+
+// hold is what a cutter does in place of passing on a text: it calls instead, and cuts all connections.
+type hold struct {
+	text    []byte
+	instead func()
+}
+
+// cutInstead calls instead once when a text would pass, and cuts all connections then.
+func (c *cutter) cutInstead(text string, instead func()) { c.held.Store(&hold{[]byte(text), instead}) }
 
 func (c *cutter) serve() {
 	for {
@@ -406,6 +417,11 @@ func (c *cutter) pass(from, to net.Conn) {
 	for {
 		n, err := from.Read(b)
 		if err != nil {
+			return
+		}
+		if h := c.held.Load(); h != nil && bytes.Contains(b[:n], h.text) && c.held.CompareAndSwap(h, nil) {
+			h.instead()
+			c.cut()
 			return
 		}
 		if left := c.left.Load(); left >= 0 {

@@ -91,6 +91,7 @@ func (s *Store) list(ctx context.Context, q reprise.ListQuery, damaged func(erro
 		return reprise.ListPage{}, err
 	}
 	defer leave()
+	server := s.server()
 	info, err := s.streamInfo(ctx, s.index, "")
 	if err != nil {
 		return reprise.ListPage{}, err
@@ -107,13 +108,14 @@ func (s *Store) list(ctx context.Context, q reprise.ListQuery, damaged func(erro
 	if !ok {
 		return reprise.ListPage{}, nil
 	}
-	w := &walk{s: s, scope: scope, first: max(1, info.State.FirstSeq), before: before, damaged: damaged}
+	w := &walk{s: s, server: server, scope: scope, first: max(1, info.State.FirstSeq), before: before, damaged: damaged}
 	return w.page(ctx, q.Limit)
 }
 
 // walk reads the index from its end to its beginning.
 type walk struct {
 	s      *Store
+	server string // that the sequences are of
 	scope  string
 	first  uint64
 	before uint64 // the rest of the index is before this sequence
@@ -162,7 +164,7 @@ func (w *walk) page(ctx context.Context, limit int) (reprise.ListPage, error) {
 // living finds the streams of records. The result is nil for streams that were removed.
 func (w *walk) living(ctx context.Context, records []indexed) ([]*reprise.StreamInfo, error) {
 	infos, errs := make([]*reprise.StreamInfo, len(records)), make([]error, len(records))
-	parallel(len(records), func(i int) { infos[i], errs[i] = w.s.livingOne(ctx, &records[i]) })
+	parallel(len(records), func(i int) { infos[i], errs[i] = w.livingOne(ctx, &records[i]) })
 	for i, err := range errs {
 		switch {
 		case errors.Is(err, errGone): // just removed, or damaged, which a read reports
@@ -180,7 +182,8 @@ func (w *walk) living(ctx context.Context, records []indexed) ([]*reprise.Stream
 // orphanAge is the age after which a record of the index without a stream counts as abandoned.
 const orphanAge = 10 * time.Minute
 
-func (s *Store) livingOne(ctx context.Context, r *indexed) (*reprise.StreamInfo, error) {
+func (w *walk) livingOne(ctx context.Context, r *indexed) (*reprise.StreamInfo, error) {
+	s := w.s
 	key, err := s.subjects.keyOf(r.subject)
 	if err != nil {
 		return nil, err
@@ -191,7 +194,7 @@ func (s *Store) livingOne(ctx context.Context, r *indexed) (*reprise.StreamInfo,
 	}
 	if last == nil || last.gone || last.index != r.seq {
 		if time.Since(r.at) > orphanAge {
-			s.tidy.delete(s.index, r.seq)
+			s.tidy.delete(w.server, s.index, r.seq)
 		}
 		return nil, nil
 	}

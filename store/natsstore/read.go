@@ -38,6 +38,9 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 		}
 		s.cache.put(key, last)
 		page, err := s.page(ctx, key, last, after, maxBytes)
+		if id := s.wire.nc.ConnectedServerId(); last.server != "" && id != "" && id != last.server {
+			continue // the messages of the page may be of two starts of the server, the second of which has lost some
+		}
 		if !errors.Is(err, errGone) {
 			return page, err
 		}

@@ -18,20 +18,21 @@ func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 	}
 	defer leave()
 	for full := false; ; {
+		server := s.server()
 		var last *entry
 		if spec.Trim != 0 {
 			if last, err = s.current(ctx, key); err == nil {
 				err = s.trim(ctx, key, last, spec)
 			}
 		} else if last, err = s.readable(ctx, key); err == nil {
-			err = s.removeWhole(ctx, key, last, spec)
+			err = s.removeWhole(ctx, server, key, last, spec)
 		}
 		switch {
 		case errors.Is(err, errWrongLast):
 		case spec.Trim != 0 && isFull(err) && !full:
 			// A trim is a message. There may be room for it once unneeded data is purged.
 			full = true
-			if err := s.tidy.purgeOld(ctx, key); err != nil {
+			if err := s.tidy.purgeOld(ctx, key); err != nil && !errors.Is(err, errWrongLast) {
 				return err
 			}
 		default:
@@ -61,7 +62,9 @@ func (s *Store) trim(ctx context.Context, key reprise.StreamKey, last *entry, sp
 	return nil
 }
 
-func (s *Store) removeWhole(ctx context.Context, key reprise.StreamKey, last *entry, spec reprise.RemoveSpec) error {
+func (s *Store) removeWhole(ctx context.Context, server string, key reprise.StreamKey, last *entry,
+	spec reprise.RemoveSpec,
+) error {
 	switch {
 	case last == nil:
 		return nil
@@ -72,26 +75,28 @@ func (s *Store) removeWhole(ctx context.Context, key reprise.StreamKey, last *en
 	case spec.Epoch != "" || !spec.Remember.IsZero() || last.remember == 0:
 		return nil // the stream does not exist, and its mark stays
 	}
-	return s.bury(ctx, key, last, spec.Remember)
+	return s.bury(ctx, server, key, last, spec.Remember)
 }
 
 // graveTime is the time in seconds for which the message that removes a stream without a mark is kept.
 const graveTime = 60
 
 // bury writes a message that marks the stream as removed, and as expired if remember is not zero. The server deletes
-// the message itself.
-func (s *Store) bury(ctx context.Context, key reprise.StreamKey, last *entry, remember time.Time) error {
+// the message itself. server is the one that last was read from.
+func (s *Store) bury(ctx context.Context, server string, key reprise.StreamKey, last *entry, remember time.Time) error {
 	st := &state{gone: true}
 	ttl := int64(graveTime)
 	if !remember.IsZero() {
 		st.remember = remember.Add(time.Millisecond - 1).UnixMilli()
 		ttl += max(0, int64(time.Until(remember)/time.Second))
 	}
-	p := []post{{subject: s.subjects.stream(key), state: st, expected: last.seq, alone: true, ttl: ttl}}
+	p := []post{{
+		subject: s.subjects.stream(key), state: st, expected: last.seq, server: server, alone: true, ttl: ttl,
+	}}
 	if s.post(ctx, p); isFull(p[0].err) && !last.gone {
 		// There is no room even for this message. Purge the older messages of the stream, which are to be removed
 		// anyway. The newest message stays, because it shows other replicas that the stream exists.
-		if err := s.makeRoom(ctx, key, last); err != nil {
+		if err := s.makeRoom(ctx, server, key, last); err != nil {
 			return err
 		}
 		s.post(ctx, p)
@@ -101,20 +106,20 @@ func (s *Store) bury(ctx context.Context, key reprise.StreamKey, last *entry, re
 	}
 	s.cache.forget(key)
 	if !last.gone {
-		s.tidy.delete(s.index, last.index)
+		s.tidy.delete(server, s.index, last.index)
 		if last.bulky {
-			s.tidy.purge(key, p[0].seq)
+			s.tidy.purge(server, key, p[0].seq)
 		}
 	}
 	return nil
 }
 
 // makeRoom purges all messages of a stream except the newest.
-func (s *Store) makeRoom(ctx context.Context, key reprise.StreamKey, last *entry) error {
-	err := s.tidy.purgeSubject(ctx, s.subjects.stream(key), last.seq)
+func (s *Store) makeRoom(ctx context.Context, server string, key reprise.StreamKey, last *entry) error {
+	err := s.tidy.purgeSubject(ctx, server, s.subjects.stream(key), last.seq)
 	if last.bulky {
-		err = errors.Join(err, s.tidy.purgeSubject(ctx, s.subjects.parts(key), last.seq),
-			s.tidy.purgeSubject(ctx, s.subjects.data(key), last.seq))
+		err = errors.Join(err, s.tidy.purgeSubject(ctx, server, s.subjects.parts(key), last.seq),
+			s.tidy.purgeSubject(ctx, server, s.subjects.data(key), last.seq))
 	}
 	return err
 }

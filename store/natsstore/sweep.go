@@ -58,6 +58,7 @@ func (s *Store) dueMinutes(ctx context.Context, now time.Time) ([]int64, error) 
 // sweep is one call of Sweep.
 type sweep struct {
 	s             *Store
+	server        string // that the sequences are of
 	now, remember time.Time
 	limit         int
 	swept         []reprise.StreamInfo
@@ -68,6 +69,7 @@ func (w *sweep) minute(ctx context.Context, minute int64) error {
 	const chunk = 500
 	filter := w.s.subjects.minute(time.Unix(minute*60, 0))
 	for from := uint64(1); len(w.swept) < w.limit; {
+		w.server = w.s.server()
 		notes, err := w.s.find(ctx, filter, from, 1<<63, chunk)
 		if err != nil || len(notes) == 0 {
 			return err
@@ -118,7 +120,7 @@ func (w *sweep) one(ctx context.Context, note *indexed) (*reprise.StreamInfo, er
 	case last == nil || last.gone || last.epoch != e.epoch && !last.renewed || last.end == nil && w.stale(note) ||
 		last.end != nil && last.end.Expires.UnixMilli() != e.expires:
 		if w.stale(note) {
-			w.s.tidy.delete(w.s.index, note.seq)
+			w.s.tidy.delete(w.server, w.s.index, note.seq)
 		}
 		return nil, nil
 	case last.end == nil:
@@ -135,14 +137,14 @@ func (w *sweep) one(ctx context.Context, note *indexed) (*reprise.StreamInfo, er
 	if err != nil {
 		return nil, err
 	}
-	err = w.s.bury(ctx, e.key, last, w.remember)
+	err = w.s.bury(ctx, w.server, e.key, last, w.remember)
 	if errors.Is(err, errWrongLast) {
 		return nil, nil // another replica was first, or the stream was trimmed and the next Sweep removes it
 	}
 	if err != nil {
 		return nil, err
 	}
-	w.s.tidy.delete(w.s.index, note.seq)
+	w.s.tidy.delete(w.server, w.s.index, note.seq)
 	info.Producers = nil
 	return &info, nil
 }

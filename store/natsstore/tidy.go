@@ -115,41 +115,37 @@ func (t *tidy) trim(key reprise.StreamKey) {
 	t.signal()
 }
 
-// delete deletes a message.
-func (t *tidy) delete(stream string, seq uint64) {
+// delete deletes a message. server is the one that has given it its sequence; see change.
+func (t *tidy) delete(server, stream string, seq uint64) {
 	t.add(func(ctx context.Context) error {
-		var answer struct{}
-		req := map[string]any{"seq": seq, "no_erase": true}
-		return t.s.request(ctx, "STREAM.MSG.DELETE."+stream, req, &answer)
+		return t.s.change(ctx, server, "STREAM.MSG.DELETE."+stream, map[string]any{"seq": seq, "no_erase": true})
 	})
 }
 
 // purge deletes the parts and data that a removed stream has left.
-func (t *tidy) purge(key reprise.StreamKey, before uint64) {
+func (t *tidy) purge(server string, key reprise.StreamKey, before uint64) {
 	t.add(func(ctx context.Context) error {
-		return errors.Join(t.purgeSubject(ctx, t.s.subjects.parts(key), before),
-			t.purgeSubject(ctx, t.s.subjects.data(key), before))
+		return errors.Join(t.purgeSubject(ctx, server, t.s.subjects.parts(key), before),
+			t.purgeSubject(ctx, server, t.s.subjects.data(key), before))
 	})
 }
 
 // dropConsumer deletes a consumer of a JetStream stream.
 func (t *tidy) dropConsumer(stream, name string) {
 	t.add(func(ctx context.Context) error {
-		var answer struct{}
-		return t.s.request(ctx, "CONSUMER.DELETE."+stream+"."+name, nil, &answer)
+		return t.s.change(ctx, "", "CONSUMER.DELETE."+stream+"."+name, nil)
 	})
 }
 
-// purgeSubject deletes the messages of a subject with a sequence below before.
-func (t *tidy) purgeSubject(ctx context.Context, subject string, before uint64) error {
-	var answer struct{}
-	req := map[string]any{"filter": subject, "seq": before}
-	return t.s.request(ctx, "STREAM.PURGE."+t.s.name, req, &answer)
+// purgeSubject deletes the messages of a subject with a sequence below before, which server has given.
+func (t *tidy) purgeSubject(ctx context.Context, server, subject string, before uint64) error {
+	return t.s.change(ctx, server, "STREAM.PURGE."+t.s.name, map[string]any{"filter": subject, "seq": before})
 }
 
 // purgeOld deletes the data before the current window of a stream. The newest message, which is its state, stays.
 func (t *tidy) purgeOld(ctx context.Context, key reprise.StreamKey) error {
 	s := t.s
+	server := s.server()
 	last, err := s.last(ctx, key)
 	if err != nil || last == nil || last.gone {
 		return err
@@ -177,9 +173,9 @@ func (t *tidy) purgeOld(ctx context.Context, key reprise.StreamKey) error {
 			}
 		}
 	}
-	err = t.purgeSubject(ctx, s.subjects.stream(key), before)
+	err = t.purgeSubject(ctx, server, s.subjects.stream(key), before)
 	if last.bulky {
-		err = errors.Join(err, t.purgeSubject(ctx, s.subjects.parts(key), partsBefore))
+		err = errors.Join(err, t.purgeSubject(ctx, server, s.subjects.parts(key), partsBefore))
 	}
 	return err
 }

@@ -256,10 +256,17 @@ const askAgain = 2500 * time.Millisecond
 const retryEvery = 50 * time.Millisecond
 
 // ask sends a request and calls got with each message of the answer until got returns false. It repeats the request if
-// nobody answers yet or the connection is lost, so the request must not change anything.
-func (w *wire) ask(ctx context.Context, subject string, body []byte, got func(*nats.Msg) (more bool, err error)) error {
+// nobody answers yet or the connection is lost, so the second request must not change anything that the first did not.
+// server is the id of the only server to which it may be sent, "" for any. If another one is connected, the error is
+// errWrongLast.
+func (w *wire) ask(ctx context.Context, server, subject string, body []byte,
+	got func(*nats.Msg) (more bool, err error),
+) error {
 	for started := false; ; {
 		err := w.ready(ctx)
+		if err == nil && server != "" && server != w.nc.ConnectedServerId() {
+			return errWrongLast
+		}
 		if err == nil {
 			attempt, cancel := context.WithTimeoutCause(ctx, askAgain, errTimeout)
 			err = w.askOnce(attempt, subject, body, func(msg *nats.Msg) (bool, error) {
