@@ -98,6 +98,16 @@ func TestFilterWithoutTheEnd(t *testing.T) {
 // TestFilteredGap: a gap event is sent whatever is asked for, and no bare id of an event
 // before the gap comes after it, which would move the reader back out of the window.
 func TestFilteredGap(t *testing.T) {
+	for range 50 {
+		if filteredGap(t) {
+			return
+		}
+	}
+	t.Error("the reader was never held")
+}
+
+// filteredGap reports false if the reader did not need the page that was held, because that was in memory still.
+func filteredGap(t *testing.T) (held bool) {
 	store := newStep(t)
 	log, err := reprise.Open(t.Context(), store, &reprise.Options{TailBytes: 1})
 	check(t, err)
@@ -118,9 +128,13 @@ func TestFilteredGap(t *testing.T) {
 	store.release()
 	d := sse.NewDecoder((<-answer).Body, nil)
 	events := take(t, d, 1)
+	if events[0].ID == s.Cursor(3).String() {
+		return false
+	}
 	wantIDs(t, events, "13")
 	at := s.Cursor(13).String()
 	wantGap(t, events[0], at, gap{Code: "cursor_expired", Earliest: at, Tail: at, Missed: 12})
 	end(t, s)
 	wantIDs(t, take(t, d, 1), "-14")
+	return true
 }
