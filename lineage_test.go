@@ -243,6 +243,33 @@ func TestPageReadAheadOfOlderEpochIsNotHandedOut(t *testing.T) {
 	}
 }
 
+// TestSeekDropsPageReadAheadOfOlderEpoch (G1): a reader that is told of another epoch, and seeks the event at which the
+// page that it had read ahead goes on, gets that event of the epoch now, and not the one that was taken back.
+func TestSeekDropsPageReadAheadOfOlderEpoch(t *testing.T) {
+	f := newFailover(t, &reprise.Options{SweepEvery: -1, TailBytes: 1})
+	long := make([]byte, 1<<10)
+	for range 90 {
+		add(t, f.s, reprise.Event{Data: long})
+	}
+	r := openReader(t, f.s, reprise.Earliest())
+	run, err := r.Poll(t.Context())
+	check(t, err)
+	next := run.Last() + 1
+	f.lose(t, next-3)
+	for range 10 {
+		add(t, f.s, text("new"))
+	}
+	check(t, f.s.Trim(t.Context(), next))
+	check(t, f.log.Cool())
+	_, err = r.Poll(t.Context())
+	window := windowErrorOf(t, err, reprise.EpochChanged)
+	check(t, r.Seek(reprise.After(window.Resume())))
+	events, _ := drain(t, r)
+	if len(events) == 0 || events[0].Seq != next || string(events[0].Data) != "new" {
+		t.Errorf("%d events, the first of %d bytes", len(events), len(events[0].Data))
+	}
+}
+
 // TestCursorOfAcknowledgedAppendIsOfItsEpoch (G1): an append was acknowledged and then lost, before its caller took the
 // cursor. The cursor is refused as that of an event that no longer exists, though another event has the seq.
 func TestCursorOfAcknowledgedAppendIsOfItsEpoch(t *testing.T) {

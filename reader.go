@@ -161,6 +161,9 @@ func (r *Reader) Seek(at Position) error {
 func (r *Reader) seek(at Position) error {
 	next, err := r.live.locate(at, r.stream.log.opts.Keys)
 	if err == nil {
+		if r.epoch != r.live.info.Epoch {
+			r.ahead, r.coming = nil, nil // they may hold events that were taken back
+		}
 		r.next, r.epoch = next, r.live.info.Epoch
 	}
 	return err

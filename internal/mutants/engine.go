@@ -5,6 +5,11 @@ package main
 // engineMutants are faults in the engine.
 var engineMutants = []mutant{
 	{
+		name: "a reader that seeks keeps a page of an older epoch", rule: "G1",
+		file: "reader.go", old: "		if r.epoch != r.live.info.Epoch {\n", new: "		if false {\n",
+		pkg: ".", run: "TestSeekDropsPageReadAheadOfOlderEpoch",
+	},
+	{
 		name: "gap in the window is passed over in silence", rule: "G1",
 		file: "reader.go", old: "		return Events{}, false, r.gap()", new: "		r.next = lv.info.Earliest",
 		pkg: ".", run: "TestG1ReaderInTheMiddleIsToldOfALoss|TestG1NoSilentLoss",
