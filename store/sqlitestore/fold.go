@@ -217,7 +217,7 @@ func (s *Store) foldSlice(ctx context.Context, list []*stream) (n int, err error
 
 // fold writes the pending batches of st and its state, and deletes rows before the window.
 func (w *writer) fold(st *stream, pending []reprise.Batch) error {
-	if st.removed {
+	if st.removed || !st.mark.IsZero() {
 		return nil
 	}
 	for len(pending) > 0 {

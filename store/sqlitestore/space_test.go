@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -133,4 +134,35 @@ func TestFileWithoutVacuumIsRewrittenOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestCheckpointDoesNotWaitForReaders: a backup reads from a snapshot for as long as it takes. The writer empties its log
+// later then, and goes on.
+func TestCheckpointDoesNotWaitForReaders(t *testing.T) {
+	s := openHere(t, filepath.Join(t.TempDir(), "events.db"), nil)
+	info := createHere(t, s, "s")
+	conn := <-s.readers
+	if err := execute(conn, "BEGIN", "SELECT count(*) FROM streams"); err != nil {
+		t.Fatal(err)
+	}
+	errs := s.Append(t.Context(), []reprise.AppendRequest{{
+		Key: info.Key, Epoch: info.Epoch, First: 1, Count: 1, Bytes: []byte("x"), Earliest: 1, Kept: 1,
+	}})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.writer.checkpoint() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it waits for the reader")
+	}
+	if err := execute(conn, "COMMIT"); err != nil {
+		t.Fatal(err)
+	}
+	s.readers <- conn
 }
