@@ -7,6 +7,17 @@ const conformance = "TestConformance/"
 // storeMutants are faults in memstore, one for each "must" that package storetest checks without a crash.
 var storeMutants = []mutant{
 	{
+		name: "nats appends behind what another start has lost", rule: "G3, G6",
+		file: "store/natsstore/append.go", old: ", item.last != nil && item.last.server != at.server:",
+		new: ":",
+		pkg: "./store/natsstore", run: "TestAppendBehindLostEventsIsRefusedAtTheSameSequence",
+	},
+	{
+		name: "sqlite empties its log only when a backup is over", rule: "a call waits for 10 s at most",
+		file: "store/sqlitestore/open.go", old: "	conn.SetBusyTimeout(100 * time.Millisecond)\n", new: "	_ = time.Second\n",
+		pkg: "./store/sqlitestore", run: "TestCheckpointDoesNotWaitForReaders",
+	},
+	{
 		name: "nats deletes by the sequences of another start", rule: "G1, G3: a stream has no holes",
 		file: "store/natsstore/wire.go", old: "server != \"\" && server != w.nc.ConnectedServerId() {",
 		new: "server == noServer {",

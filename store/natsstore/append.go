@@ -112,7 +112,8 @@ func (a *appends) forgetOlder(ctx context.Context) {
 		case item.done:
 		case err != nil:
 			item.finish(err)
-		case isOfBefore(item.last, at.first):
+		case isOfBefore(item.last, at.first), item.last != nil && item.last.server != at.server:
+			// A sequence of another start, however high, may be that of another message now.
 			item.last = nil
 		}
 	}
@@ -208,7 +209,7 @@ func (a *appends) settle(item *appendItem, p *post) {
 	switch {
 	case p.err == nil:
 		item.finish(nil)
-		if a.s.cache.appended(item.req.Key, &entry{state: item.next, seq: p.seq}, len(item.req.Bytes)+messageBytes) {
+		if a.s.cache.appended(item.req.Key, &entry{state: item.next, seq: p.seq, server: p.server}, len(item.req.Bytes)+messageBytes) {
 			a.s.tidy.trim(item.req.Key)
 		}
 	case errors.Is(p.err, errWrongLast):

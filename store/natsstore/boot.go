@@ -148,7 +148,8 @@ func (s *Store) current(ctx context.Context, key reprise.StreamKey) (*entry, err
 func (s *Store) currentBy(ctx context.Context, key reprise.StreamKey,
 	newest func(context.Context, reprise.StreamKey) (*entry, error),
 ) (*entry, error) {
-	if _, err := s.started(ctx); err != nil { // before anything is written
+	began, err := s.started(ctx) // before anything is written
+	if err != nil {
 		return nil, err
 	}
 	for sure := false; ; sure = true {
@@ -160,6 +161,10 @@ func (s *Store) currentBy(ctx context.Context, key reprise.StreamKey,
 		at, err := s.started(ctx)
 		if err != nil {
 			return nil, err
+		}
+		if at.server != began.server { // the message may be of the start before
+			began = at
+			continue
 		}
 		last.server = at.server
 		lost := s.cache.lost(key, last)

@@ -135,6 +135,29 @@ func TestLossIsToldWhenAsMuchIsThereAgain(t *testing.T) {
 	all(t, seen, key)
 }
 
+// A replica that has seen events that were lost appends behind them, when the newest message of the stream has the very
+// sequence that the last of those had.
+func TestAppendBehindLostEventsIsRefusedAtTheSameSequence(t *testing.T) {
+	l := &lossy{t: t, server: testserver.NATS(t, nil)}
+	where := place(l.server, "")
+	seen := openWhenThere(t, where)
+	key := create(t, seen, "s").Key
+	appendMore(t, seen, key, 10)
+	l.save()
+	lost := appendMore(t, seen, key, 5)
+	l.lose()
+	other := openWhenThere(t, where)
+	now := appendMore(t, other, key, 3) // after a message for the start, and one for the epoch
+	errs := seen.Append(t.Context(), []reprise.AppendRequest{request(&lost, 1, []byte(label(16)))})
+	if errs == nil || !errors.Is(errs[0], reprise.ErrNotFound) {
+		t.Errorf("an append behind the events that were lost: %v", errs)
+	}
+	if at := tail(t, seen, key); at.Tail != 13 || at.Epoch != now.Epoch {
+		t.Errorf("the tail is %d in epoch %s, want 13 in %s", at.Tail, at.Epoch, now.Epoch)
+	}
+	all(t, seen, key)
+}
+
 // A request to delete messages before the window waits while a server loses the window's move. Its sequences are those
 // of other messages then, so it is not sent.
 func TestPurgeIsForTheServerThatItsSequencesAreOf(t *testing.T) {

@@ -96,7 +96,7 @@ func (c *cache) putLocked(key reprise.StreamKey, last *entry) *known {
 	if k.last == nil || !k.last.sameLife(last) {
 		k.places, k.written, k.base = nil, 0, last.kept
 	}
-	k.last = &entry{state: last.state, seq: last.seq}
+	k.last = &entry{state: last.state, seq: last.seq, server: last.server}
 	return k
 }
 

@@ -104,7 +104,7 @@ func (s *Store) make(ctx context.Context, server string, info reprise.StreamInfo
 		return reprise.StreamInfo{}, err
 	}
 	s.cache.addRecord(st.index, r)
-	s.cache.put(info.Key, &entry{state: st, seq: p[0].seq})
+	s.cache.put(info.Key, &entry{state: st, seq: p[0].seq, server: server})
 	return st.info(info.Key, r.config), nil
 }
 

@@ -57,7 +57,7 @@ func (s *Store) trim(ctx context.Context, key reprise.StreamKey, last *entry, sp
 	if s.post(ctx, p); p[0].err != nil {
 		return p[0].err
 	}
-	s.cache.put(key, &entry{state: &next, seq: p[0].seq})
+	s.cache.put(key, &entry{state: &next, seq: p[0].seq, server: last.server})
 	s.tidy.trim(key)
 	return nil
 }

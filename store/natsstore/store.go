@@ -111,6 +111,7 @@ func (s *Store) start(ctx context.Context, set *settings) error {
 		return err
 	}
 	events, index := set.streamConfigs()
+	s.single = true
 	for _, want := range []*jetstream.StreamConfig{&events, &index} {
 		have, err := s.makeStream(ctx, want)
 		if err != nil {
@@ -123,7 +124,7 @@ func (s *Store) start(ctx context.Context, set *settings) error {
 			s.logger.Warn("the JetStream stream is there with another number of replicas", "stream", have.Name,
 				"has", have.Replicas, "asked", want.Replicas)
 		}
-		s.single = have.Replicas <= 1
+		s.single = s.single && have.Replicas <= 1
 	}
 	if s.room < leastPayload-headRoom {
 		return fmt.Errorf("%w: the JetStream streams bound messages to less than %d bytes",
