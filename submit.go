@@ -308,7 +308,10 @@ func (l *Log) removeHeld(ctx context.Context, key StreamKey, epoch Epoch, lv *li
 	if now, err := l.lookup(key); now != lv || err != nil {
 		return false, err
 	}
-	kept, whose := l.keptBy(ctx, key, epoch)
+	kept, whose, err := l.keptBy(ctx, key, epoch)
+	if err != nil {
+		return true, err
+	}
 	if err := l.store.Remove(ctx, key, RemoveSpec{Epoch: epoch}); err != nil {
 		return true, err
 	}
@@ -324,10 +327,13 @@ func (l *Log) removeHeld(ctx context.Context, key StreamKey, epoch Epoch, lv *li
 
 // keptBy returns the usage of the stream and the tally that is charged for it; zero if there is no such stream in that
 // epoch.
-func (l *Log) keptBy(ctx context.Context, key StreamKey, epoch Epoch) (amount, *tally) {
+func (l *Log) keptBy(ctx context.Context, key StreamKey, epoch Epoch) (amount, *tally, error) {
 	page, err := l.store.Read(ctx, key, 1<<63, 0)
-	if err != nil || epoch != "" && page.Info.Epoch != epoch {
-		return amount{}, l.usage.ofTenant(key.Tenant)
+	switch {
+	case errors.Is(err, ErrUnavailable):
+		return amount{}, nil, err
+	case err != nil || epoch != "" && page.Info.Epoch != epoch: // a damaged stream can be removed
+		return amount{}, l.usage.ofTenant(key.Tenant), nil
 	}
-	return charge(&page.Info), l.usage.of(&page.Info)
+	return charge(&page.Info), l.usage.of(&page.Info), nil
 }
