@@ -14,7 +14,8 @@ var storeMutants = []mutant{
 	},
 	{
 		name: "sqlite empties its log only when a backup is over", rule: "a call waits for 10 s at most",
-		file: "store/sqlitestore/open.go", old: "	conn.SetBusyTimeout(100 * time.Millisecond)\n", new: "	_ = time.Second\n",
+		file: "store/sqlitestore/open.go", old: "	conn.SetBusyTimeout(100 * time.Millisecond)\n",
+		new: "	_ = time.Second\n",
 		pkg: "./store/sqlitestore", run: "TestCheckpointDoesNotWaitForReaders",
 	},
 	{

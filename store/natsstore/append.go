@@ -209,7 +209,8 @@ func (a *appends) settle(item *appendItem, p *post) {
 	switch {
 	case p.err == nil:
 		item.finish(nil)
-		if a.s.cache.appended(item.req.Key, &entry{state: item.next, seq: p.seq, server: p.server}, len(item.req.Bytes)+messageBytes) {
+		last := &entry{state: item.next, seq: p.seq, server: p.server}
+		if a.s.cache.appended(item.req.Key, last, len(item.req.Bytes)+messageBytes) {
 			a.s.tidy.trim(item.req.Key)
 		}
 	case errors.Is(p.err, errWrongLast):

@@ -136,8 +136,8 @@ func TestFileWithoutVacuumIsRewrittenOnce(t *testing.T) {
 	}
 }
 
-// TestCheckpointDoesNotWaitForReaders: a backup reads from a snapshot for as long as it takes. The writer empties its log
-// later then, and goes on.
+// TestCheckpointDoesNotWaitForReaders: a backup reads from a snapshot for as long as it takes. The writer empties its
+// log later then, and goes on.
 func TestCheckpointDoesNotWaitForReaders(t *testing.T) {
 	s := openHere(t, filepath.Join(t.TempDir(), "events.db"), nil)
 	info := createHere(t, s, "s")
