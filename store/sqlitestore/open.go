@@ -139,8 +139,8 @@ func openWriter(path string, fresh bool, sync Sync) (conn *sqlite.Conn, err erro
 			conn.Close()
 		}
 	}()
-	// Nobody else writes, so that only readers make the writer wait: while one of them, such as a backup, holds a snapshot,
-	// the log cannot be emptied. That is tried again later.
+	// Nobody else writes, so that only readers make the writer wait: while one of them, such as a backup, holds a
+	// snapshot, the log cannot be emptied. That is tried again later.
 	conn.SetBusyTimeout(100 * time.Millisecond)
 	level := "FULL"
 	if sync == SyncNormal {
