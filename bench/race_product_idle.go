@@ -9,19 +9,13 @@ import (
 // productIdleRace is Q8: the memory of the server per reader that waits.
 func productIdleRace() Race {
 	const raw, gosse, ours = fanLimitRaw, fanPeer, "store=memory"
-	idle := func(name string) func(context.Context, Scale) (Runner, error) {
-		return func(_ context.Context, scale Scale) (Runner, error) {
-			n := scale.Of(9000, 200)
-			return lapFunc(func(context.Context) (Sample, error) { return idleLap(name, n) }), nil
-		}
-	}
 	return Race{
 		Name: "ProductIdle",
 		Contenders: []Contender{
-			{raw, idle("fan-raw"), false},
+			{raw, processIdle("fan-raw"), false},
 			{ours, productIdle(), false},
 			{"store=memory/park", productIdle("--park"), false},
-			{gosse, idle("fan-gosse"), false},
+			{gosse, processIdle("fan-gosse"), false},
 			{mercure, peerIdle(startMercure, mercureReader("")), false},
 			{centrifugo, peerIdle(startCentrifugo, centrifugoReader()), false},
 		},
@@ -36,6 +30,21 @@ func productIdle(flags ...string) func(context.Context, Scale) (Runner, error) {
 	return func(_ context.Context, scale Scale) (Runner, error) {
 		return lapFunc(func(ctx context.Context) (Sample, error) {
 			return productIdleLap(ctx, scale.Of(9000, 200), flags)
+		}), nil
+	}
+}
+
+// processIdle measures a server of this program as the others are measured: what its process holds, garbage included.
+func processIdle(name string) func(context.Context, Scale) (Runner, error) {
+	return func(_ context.Context, scale Scale) (Runner, error) {
+		n := scale.Of(9000, 200)
+		return lapFunc(func(context.Context) (sample Sample, err error) {
+			p, err := startProcess(name)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { err = errors.Join(err, p.Close()) }()
+			return idleReaders(p.addr, request(""), n, func() (int64, error) { return memoryOf(p.cmd.Process.Pid) })
 		}), nil
 	}
 }
