@@ -20,8 +20,8 @@ var storeMutants = []mutant{
 	},
 	{
 		name: "nats deletes by the sequences of another start", rule: "G1, G3: a stream has no holes",
-		file: "store/natsstore/wire.go", old: "server != \"\" && server != w.nc.ConnectedServerId() {",
-		new: "server == noServer {",
+		file: "store/natsstore/fetch.go", old: "	if server == \"\" {\n		return s.request(",
+		new: "	if server != noServer {\n		return s.request(",
 		pkg: "./store/natsstore", run: "TestPurgeIsForTheServerThatItsSequencesAreOf",
 	},
 	{

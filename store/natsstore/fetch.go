@@ -72,7 +72,7 @@ func (s *Store) directOnce(ctx context.Context, stream string, req *getRequest, 
 	if err != nil {
 		return 0, false, err
 	}
-	err = s.wire.ask(ctx, "", s.api+"DIRECT.GET."+stream, body, func(msg *nats.Msg) (bool, error) {
+	err = s.wire.ask(ctx, s.api+"DIRECT.GET."+stream, body, func(msg *nats.Msg) (bool, error) {
 		switch code := status(msg); {
 		case code == "":
 			return req.Batch > 0 || len(req.MultiLast) > 0, got(msg)
@@ -89,20 +89,41 @@ func (s *Store) directOnce(ctx context.Context, stream string, req *getRequest, 
 	return upTo, absent, err
 }
 
-// request sends a request that changes nothing to the JetStream API and decodes the answer into answer.
-func (s *Store) request(ctx context.Context, subject string, req, answer any) error {
-	return s.requestOf(ctx, "", subject, req, answer)
-}
-
 // change sends a request that deletes something to the JetStream API. The request names messages by sequences, which
 // may be those of other messages after a restart that has lost some. So it is sent to the server of an id only, "" for
 // any. If another one is connected, the error is errWrongLast.
 func (s *Store) change(ctx context.Context, server, subject string, req any) error {
 	var answer struct{}
-	return s.requestOf(ctx, server, subject, req, &answer)
+	if server == "" {
+		return s.request(ctx, subject, req, &answer)
+	}
+	body, err := json.Marshal(req)
+	if err != nil {
+		return err
+	}
+	msg, err := s.wire.bound.request(ctx, server, s.api+subject, body)
+	if err != nil {
+		return err
+	}
+	return decodeAnswer(msg, &answer)
 }
 
-func (s *Store) requestOf(ctx context.Context, server, subject string, req, answer any) error {
+// decodeAnswer decodes an answer of the JetStream API.
+func decodeAnswer(msg *nats.Msg, answer any) error {
+	var failed struct {
+		Error *jetstream.APIError `json:"error"`
+	}
+	if err := json.Unmarshal(msg.Data, &failed); err != nil {
+		return unavailable(fmt.Errorf("%w: %w", errIncomplete, err))
+	}
+	if failed.Error != nil {
+		return apiError(failed.Error)
+	}
+	return json.Unmarshal(msg.Data, answer)
+}
+
+// request sends a request that changes nothing to the JetStream API and decodes the answer into answer.
+func (s *Store) request(ctx context.Context, subject string, req, answer any) error {
 	var body []byte
 	if req != nil {
 		var err error
@@ -110,17 +131,8 @@ func (s *Store) requestOf(ctx context.Context, server, subject string, req, answ
 			return err
 		}
 	}
-	return s.wire.ask(ctx, server, s.api+subject, body, func(msg *nats.Msg) (bool, error) {
-		var failed struct {
-			Error *jetstream.APIError `json:"error"`
-		}
-		if err := json.Unmarshal(msg.Data, &failed); err != nil {
-			return false, unavailable(fmt.Errorf("%w: %w", errIncomplete, err))
-		}
-		if failed.Error != nil {
-			return false, apiError(failed.Error)
-		}
-		return false, json.Unmarshal(msg.Data, answer)
+	return s.wire.ask(ctx, s.api+subject, body, func(msg *nats.Msg) (bool, error) {
+		return false, decodeAnswer(msg, answer)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,6 +30,8 @@ type wire struct {
 	returned func()
 	// denied is the last permission error of a subject. The server does not associate it with a request.
 	denied error
+
+	bound bound
 }
 
 // awaiter receives the answers to a request. Its methods are called by one goroutine at a time and must not block.
@@ -41,6 +44,7 @@ type awaiter interface {
 func connect(ctx context.Context, set *settings) (*wire, error) {
 	url, opts, logger := set.url, set.NATS, set.Logger
 	w := &wire{logger: logger, up: make(chan struct{}), isUp: true, awaiters: map[uint64]awaiter{}}
+	w.bound.url, w.bound.opts = url, append(slices.Clone(opts), nats.Name("reprise"), nats.NoReconnect())
 	close(w.up)
 	dial := 5 * time.Second // includes the login
 	if deadline, ok := ctx.Deadline(); ok {
@@ -197,6 +201,7 @@ func (w *wire) ready(ctx context.Context) error {
 func (w *wire) close() {
 	w.failAll(unavailable(errLost))
 	w.nc.Close()
+	w.bound.close()
 }
 
 // replies collects the answers to one request.
@@ -257,16 +262,9 @@ const retryEvery = 50 * time.Millisecond
 
 // ask sends a request and calls got with each message of the answer until got returns false. It repeats the request if
 // nobody answers yet or the connection is lost, so the second request must not change anything that the first did not.
-// server is the id of the only server to which it may be sent, "" for any. If another one is connected, the error is
-// errWrongLast.
-func (w *wire) ask(ctx context.Context, server, subject string, body []byte,
-	got func(*nats.Msg) (more bool, err error),
-) error {
+func (w *wire) ask(ctx context.Context, subject string, body []byte, got func(*nats.Msg) (more bool, err error)) error {
 	for started := false; ; {
 		err := w.ready(ctx)
-		if err == nil && server != "" && server != w.nc.ConnectedServerId() {
-			return errWrongLast
-		}
 		if err == nil {
 			attempt, cancel := context.WithTimeoutCause(ctx, askAgain, errTimeout)
 			err = w.askOnce(attempt, subject, body, func(msg *nats.Msg) (bool, error) {
