@@ -329,11 +329,11 @@ func (l *Log) removeHeld(ctx context.Context, key StreamKey, epoch Epoch, lv *li
 // epoch.
 func (l *Log) keptBy(ctx context.Context, key StreamKey, epoch Epoch) (amount, *tally, error) {
 	page, err := l.store.Read(ctx, key, 1<<63, 0)
-	switch {
-	case errors.Is(err, ErrUnavailable):
+	if errors.Is(err, ErrUnavailable) {
 		return amount{}, nil, err
-	case err != nil || epoch != "" && page.Info.Epoch != epoch: // a damaged stream can be removed
-		return amount{}, l.usage.ofTenant(key.Tenant), nil
 	}
-	return charge(&page.Info), l.usage.of(&page.Info), nil
+	if err == nil && (epoch == "" || page.Info.Epoch == epoch) {
+		return charge(&page.Info), l.usage.of(&page.Info), nil
+	}
+	return amount{}, l.usage.ofTenant(key.Tenant), nil // also for a damaged stream, which can be removed
 }
