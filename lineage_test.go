@@ -220,18 +220,25 @@ func TestCursorOfReplacedStreamHasNoFork(t *testing.T) {
 	}
 }
 
-// TestPageReadAheadOfOlderEpochIsNotHandedOut (G3): a reader in the middle of a replay gets the events of the new
-// epoch after the fork, though it has read ahead those that were taken back.
-func TestPageReadAheadOfOlderEpochIsNotHandedOut(t *testing.T) {
-	f := newFailover(t, &reprise.Options{SweepEvery: -1, TailBytes: 1})
+// newReadAhead returns a stream of 90 events of 1 KiB, none of them in memory but the last, and a reader that has given
+// the first of them, up to a number, and has read ahead others.
+func newReadAhead(t *testing.T) (f *failover, r *reprise.Reader, handedOut uint64) {
+	t.Helper()
+	f = newFailover(t, &reprise.Options{SweepEvery: -1, TailBytes: 1})
 	long := make([]byte, 1<<10)
 	for range 90 {
 		add(t, f.s, reprise.Event{Data: long})
 	}
-	r := openReader(t, f.s, reprise.Earliest())
+	r = openReader(t, f.s, reprise.Earliest())
 	run, err := r.Poll(t.Context())
 	check(t, err)
-	handedOut := run.Last()
+	return f, r, run.Last()
+}
+
+// TestPageReadAheadOfOlderEpochIsNotHandedOut (G3): a reader in the middle of a replay gets the events of the new
+// epoch after the fork, though it has read ahead those that were taken back.
+func TestPageReadAheadOfOlderEpochIsNotHandedOut(t *testing.T) {
+	f, r, handedOut := newReadAhead(t)
 	if handedOut >= 50 {
 		t.Fatalf("the first run reaches %d: the test needs one that is shorter", handedOut)
 	}
@@ -246,27 +253,20 @@ func TestPageReadAheadOfOlderEpochIsNotHandedOut(t *testing.T) {
 // TestSeekDropsPageReadAheadOfOlderEpoch (G1): a reader that is told of another epoch, and seeks the event at which the
 // page that it had read ahead goes on, gets that event of the epoch now, and not the one that was taken back.
 func TestSeekDropsPageReadAheadOfOlderEpoch(t *testing.T) {
-	f := newFailover(t, &reprise.Options{SweepEvery: -1, TailBytes: 1})
-	long := make([]byte, 1<<10)
-	for range 90 {
-		add(t, f.s, reprise.Event{Data: long})
-	}
-	r := openReader(t, f.s, reprise.Earliest())
-	run, err := r.Poll(t.Context())
-	check(t, err)
-	next := run.Last() + 1
+	f, r, handedOut := newReadAhead(t)
+	next := handedOut + 1
 	f.lose(t, next-3)
 	for range 10 {
 		add(t, f.s, text("new"))
 	}
 	check(t, f.s.Trim(t.Context(), next))
 	check(t, f.log.Cool())
-	_, err = r.Poll(t.Context())
+	_, err := r.Poll(t.Context())
 	window := windowErrorOf(t, err, reprise.EpochChanged)
 	check(t, r.Seek(reprise.After(window.Resume())))
 	events, _ := drain(t, r)
-	if len(events) == 0 || events[0].Seq != next || string(events[0].Data) != "new" {
-		t.Errorf("%d events, the first of %d bytes", len(events), len(events[0].Data))
+	if len(events) != 8 || events[0].Seq != next || string(events[0].Data) != "new" {
+		t.Errorf("after the seek came %.200v", events)
 	}
 }
 
