@@ -243,7 +243,8 @@ func (lv *live) renew(info *StreamInfo) {
 	lv.sizes.reset(info)
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
-	if fork, _ := info.ForkOf(lv.info.Epoch); fork < lv.info.Tail {
+	lv.remember(info)
+	if _, fork, _ := info.sharedWith(&lv.info); fork < lv.info.Tail {
 		log.opts.Logger.Error("the store has lost events that it had acknowledged",
 			"stream", lv.key.String(), "kept", fork, "acknowledged", lv.info.Tail)
 	}
@@ -289,10 +290,17 @@ func (lv *live) freshBlocks(page *Page) []*block {
 // same epoch breaks its contract, and the stream must not be used any more.
 func (lv *live) checkLife(known uint64, info *StreamInfo) error {
 	log := lv.lane.log
-	if info.Epoch == lv.info.Epoch && info.Tail < known {
+	_, _, same := info.sharedWith(&lv.info)
+	_, left := lv.forkOf(info.Epoch)
+	switch {
+	case info.Epoch == lv.info.Epoch && info.Tail < known:
 		log.opts.Logger.Error("the store has lost events that it had acknowledged, and goes on in the same epoch",
 			"stream", lv.key.String(), "tail", info.Tail, "acknowledged", known)
-	} else if _, same := info.ForkOf(lv.info.Epoch); same {
+	case info.Epoch == lv.info.Epoch:
+		return nil
+	case left:
+		return fmt.Errorf("%w: the store is in an epoch that the stream has left", ErrUnavailable)
+	case same:
 		return nil
 	}
 	log.forget(lv, ErrNotFound)

@@ -287,6 +287,22 @@ func (i *StreamInfo) ForkOf(epoch Epoch) (fork uint64, ok bool) {
 	return 0, false
 }
 
+// sharedWith returns the newest epoch that the streams of i and o have in common, and the last seq of the history that
+// they share. A Store may lose the change to an epoch together with its events, so o may be in one that i does not
+// know. ok is false if they have no epoch in common, and are different streams of one name.
+func (i *StreamInfo) sharedWith(o *StreamInfo) (common Epoch, fork uint64, ok bool) {
+	if fork, ok = i.ForkOf(o.Epoch); ok {
+		return o.Epoch, fork, true
+	}
+	for _, a := range slices.Backward(o.Lineage) {
+		if fork, ok = i.ForkOf(a.Epoch); ok {
+			last, _ := o.ForkOf(a.Epoch)
+			return a.Epoch, min(fork, last), true
+		}
+	}
+	return "", 0, false
+}
+
 // Renew moves the stream to a new epoch that shares its whole history up to the tail. A Store calls it when it
 // may have lost events after the tail.
 func (i *StreamInfo) Renew(epoch Epoch) {

@@ -411,3 +411,63 @@ func TestRemovalThatPanics(t *testing.T) {
 
 // unshared hides that others may use the Store.
 type unshared struct{ reprise.Store }
+
+// TestEpochThatIsLost (G1): a promotion takes back a change of the epoch, with the events that followed it. The stream
+// stays the same one: a handle, a reader and a removal of the lost epoch go on with it, and cursors of the lost epoch
+// are answered as those of an ancestor.
+func TestEpochThatIsLost(t *testing.T) {
+	for _, keep := range []uint64{8, 6} { // the fork of the lost epoch, and below it
+		t.Run(fmt.Sprintf("keep=%d", keep), func(t *testing.T) {
+			f := newFailover(t, nil)
+			first := f.s.Cursor(7)
+			f.lose(t, 8)
+			f.add(t, 3) // 9 to 11
+			lost := info(t, f.s)
+			beyond, within := f.s.Cursor(10), f.s.Cursor(keep)
+			r := openReader(t, f.s, reprise.After(f.s.Cursor(5)))
+			events, _ := drain(t, r)
+			wantNumbered(t, events, 6, 6)
+			check(t, f.hub.LoseEpoch(t.Context(), f.s.Key(), keep))
+			f.add(t, 1)
+
+			now := info(t, f.s)
+			if _, ok := now.ForkOf(lost.Epoch); ok || now.Tail != keep+1 {
+				t.Fatalf("%+v", now)
+			}
+			_, err := r.Poll(t.Context())
+			window := windowErrorOf(t, err, reprise.EpochChanged)
+			if window.Fork.Seq != keep || window.TakenBack() != 11-keep {
+				t.Errorf("the reader is told of %+v", window)
+			}
+			_, err = f.s.Reader(t.Context(), reprise.After(beyond))
+			if window := windowErrorOf(t, err, reprise.EpochChanged); window.Fork.Seq != keep {
+				t.Errorf("beyond the fork: %+v", window)
+			}
+			events, _ = drain(t, openReader(t, f.s, reprise.After(within)))
+			wantNumbered(t, events, keep+1, 1)
+			if keep < 7 {
+				return
+			}
+			events, _ = drain(t, openReader(t, f.s, reprise.After(first)))
+			wantNumbered(t, events, 8, 2)
+		})
+	}
+}
+
+// TestRemoveOfLostEpochIsDone (G6): a removal by a handle that has not heard that its epoch was lost removes the
+// stream.
+func TestRemoveOfLostEpochIsDone(t *testing.T) {
+	f := &failover{hub: shared.New(memstore.New(nil))}
+	store := f.hub.Store()
+	t.Cleanup(func() { check(t, store.Close()) })
+	f.log = openLog(t, deaf{store}, nil)
+	f.s = createOn(t, f.log, "s")
+	f.add(t, 5)
+	f.lose(t, 4)
+	f.add(t, 1)
+	check(t, f.hub.LoseEpoch(t.Context(), f.s.Key(), 4))
+	check(t, f.s.Remove(t.Context()))
+	if _, err := f.log.Stream(t.Context(), f.s.Key()); !errors.Is(err, reprise.ErrNotFound) {
+		t.Errorf("after the removal: %v", err)
+	}
+}

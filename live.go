@@ -1,6 +1,7 @@
 package reprise
 
 import (
+	"slices"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -51,6 +52,9 @@ type live struct {
 	// tags are the tags of the cursors, by key; suffix is ".<epoch>.<tag>" with the first. They are computed on demand.
 	tags   []string
 	suffix string
+	// lost are epochs in which this Log has seen the stream, and which are not in the lineage that its Store keeps.
+	// There are at most MaxLineage.
+	lost []lostEpoch
 }
 
 var closedChan = func() chan struct{} {
@@ -82,12 +86,50 @@ func (lv *live) currentEpoch() Epoch {
 	return lv.info.Epoch
 }
 
-// descendsFrom reports whether the stream is, or was, in the given epoch.
-func (lv *live) descendsFrom(epoch Epoch) bool {
+// state returns a copy of the state of the stream.
+func (lv *live) state() StreamInfo {
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
-	_, ok := lv.info.ForkOf(epoch)
-	return ok
+	return lv.info
+}
+
+// continues reports whether the stream is the same one as before, in the same epoch or a later one.
+func (lv *live) continues(before *live) bool {
+	old, now := before.state(), lv.state()
+	_, _, same := now.sharedWith(&old)
+	return same
+}
+
+// lostEpoch is an epoch of a stream that its Store has lost: the change to it was taken back with its events.
+type lostEpoch struct {
+	epoch, parent Epoch
+	fork          uint64 // the last seq that it shares with parent and what followed parent instead
+}
+
+// forkOf is StreamInfo.ForkOf and knows lost epochs too. The caller holds mu.
+func (lv *live) forkOf(epoch Epoch) (fork uint64, ok bool) {
+	if fork, ok = lv.info.ForkOf(epoch); ok {
+		return fork, true
+	}
+	for _, l := range lv.lost {
+		if l.epoch == epoch {
+			fork, ok = lv.forkOf(l.parent)
+			return min(fork, l.fork), ok
+		}
+	}
+	return 0, false
+}
+
+// remember keeps the current epoch if it is lost in info, the new state of the stream. The caller holds mu.
+func (lv *live) remember(info *StreamInfo) {
+	common, fork, ok := info.sharedWith(&lv.info)
+	if !ok || common == lv.info.Epoch {
+		return
+	}
+	if len(lv.lost) == MaxLineage {
+		lv.lost = slices.Delete(lv.lost, 0, 1)
+	}
+	lv.lost = append(lv.lost, lostEpoch{epoch: lv.info.Epoch, parent: common, fork: fork})
 }
 
 // isStale reports whether the store may hold more than info says. The caller is the lane or holds mu.
@@ -241,7 +283,7 @@ func (lv *live) windowError(reason WindowReason, asked Cursor) *WindowError {
 		Earliest: lv.cursor(lv.info.Earliest - 1), Tail: lv.cursor(lv.info.Tail),
 	}
 	if reason == EpochChanged {
-		fork, _ := lv.info.ForkOf(asked.Epoch)
+		fork, _ := lv.forkOf(asked.Epoch)
 		err.Fork = lv.cursor(fork)
 	}
 	return err
@@ -285,7 +327,7 @@ func (lv *live) verify(c *Cursor, keys *Keyset) error {
 	if !matches(keys.cursorTags(lv.key, c.Epoch), c.Tag) {
 		return ErrCursorForeign
 	}
-	if fork, shared := lv.info.ForkOf(c.Epoch); !shared || c.Seq > fork {
+	if fork, shared := lv.forkOf(c.Epoch); !shared || c.Seq > fork {
 		return lv.windowError(EpochChanged, *c)
 	}
 	return nil

@@ -278,7 +278,7 @@ func (r *Reader) poll() (events Events, cold bool, err error) {
 // followFork continues in the current epoch of the stream if all returned events are part of its history. The caller
 // holds live.mu.
 func (r *Reader) followFork() bool {
-	fork, ok := r.live.info.ForkOf(r.epoch)
+	fork, ok := r.live.forkOf(r.epoch)
 	if !ok || r.next-1 > fork {
 		return false
 	}

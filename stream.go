@@ -86,7 +86,7 @@ func (s *Stream) use(ctx context.Context, f func(*live) error) error {
 		if lerr != nil {
 			return lerr
 		}
-		if !again.descendsFrom(lv.currentEpoch()) && (s.bound.Swap(true) || !s.log.Shared()) {
+		if !again.continues(lv) && (s.bound.Swap(true) || !s.log.Shared()) {
 			return ErrNotFound
 		}
 		if again == lv {

@@ -242,26 +242,27 @@ func (l *Log) Remove(ctx context.Context, key StreamKey) error {
 // Remove forgets the stream as Log.Remove does, unless its name is used again: a later stream stays as it is.
 // Removing what is not there does nothing.
 func (s *Stream) Remove(ctx context.Context) error {
-	lv := s.live.Load()
-	err := s.log.background.during(func() error { return s.log.removeLife(ctx, lv.key, lv.currentEpoch()) })
+	life := s.live.Load().state()
+	err := s.log.background.during(func() error { return s.log.removeLife(ctx, &life) })
 	return s.op("remove", err)
 }
 
-// removeLife removes the stream that has or had an epoch. If the store has moved it to another epoch meanwhile, the
+// removeLife removes the stream that has or had a state. If the store has moved it to another epoch meanwhile, the
 // store has done nothing and returns no error.
-func (l *Log) removeLife(ctx context.Context, key StreamKey, epoch Epoch) error {
+func (l *Log) removeLife(ctx context.Context, life *StreamInfo) error {
+	epoch := life.Epoch
 	for range maxTries {
-		if err := l.remove(ctx, key, epoch); err != nil || !l.Shared() {
+		if err := l.remove(ctx, life.Key, epoch); err != nil || !l.Shared() {
 			return err
 		}
-		page, err := l.readPage(ctx, key, 1<<63, 0)
+		page, err := l.readPage(ctx, life.Key, 1<<63, 0)
 		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		if _, same := page.Info.ForkOf(epoch); !same {
+		if _, _, same := page.Info.sharedWith(life); !same {
 			return nil
 		}
 		epoch = page.Info.Epoch

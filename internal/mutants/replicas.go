@@ -5,8 +5,24 @@ package main
 // replicaMutants are faults in what a Log takes over from a store that others write to.
 var replicaMutants = []mutant{
 	{
+		name: "stream whose epoch was lost is taken for another stream", rule: "row 3",
+		file: "catchup.go", old: "	case same:\n		return nil\n", new: "",
+		pkg: ".", run: "TestEpochThatIsLost",
+	},
+	{
+		name: "removal is acknowledged in an epoch that was lost", rule: "G6",
+		file: "submit.go", old: "if _, _, same := page.Info.sharedWith(life); !same {",
+		new: "if _, same := page.Info.ForkOf(life.Epoch); !same {",
+		pkg: ".", run: "TestRemoveOfLostEpochIsDone",
+	},
+	{
+		name: "cursor of a lost epoch is sent to the beginning", rule: "row 9",
+		file: "live.go", old: "	for _, l := range lv.lost {\n", new: "	for _, l := range lv.lost[:0] {\n",
+		pkg: ".", run: "TestEpochThatIsLost",
+	},
+	{
 		name: "removal is acknowledged that the store did in no epoch", rule: "G6",
-		file: "submit.go", old: "if _, same := page.Info.ForkOf(epoch); !same {", new: "if true {",
+		file: "submit.go", old: "if _, _, same := page.Info.sharedWith(life); !same {", new: "if true {",
 		pkg: ".", run: "TestRemoveDuringPromotionIsDone",
 	},
 	{
@@ -52,8 +68,8 @@ var replicaMutants = []mutant{
 		name: "loss in the same epoch is adopted",
 		rule: "Store must not give their seqs again in the same epoch",
 		file: "catchup.go",
-		old:  "if info.Epoch == lv.info.Epoch && info.Tail < known {",
-		new:  "if false && info.Tail < known {",
+		old:  "case info.Epoch == lv.info.Epoch && info.Tail < known:",
+		new:  "case false && info.Tail < known:",
 		pkg:  ".",
 		run:  "TestLostHistory|TestG1ReaderInTheMiddleIsToldOfALoss",
 	},

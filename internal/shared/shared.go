@@ -272,17 +272,26 @@ func (s *Store) Close() error {
 // Lose takes back the events of a stream after keep, which is the last one of a batch, as a promotion does of a replica
 // that has not received them: the stream goes on in another epoch. Everybody is told.
 func (h *Hub) Lose(ctx context.Context, key reprise.StreamKey, keep uint64) error {
-	return h.lose(ctx, key, keep, -1)
+	return h.lose(ctx, key, keep, -1, false)
 }
 
-// lose is Lose with what StreamInfo.Bytes is to be, if that is not what the batches have that are left.
-func (h *Hub) lose(ctx context.Context, key reprise.StreamKey, keep uint64, bytes int64) error {
+// LoseEpoch is Lose that takes the newest change of the epoch back as well, as a second promotion does of a replica
+// that has not received what the first one has changed. keep is not above the fork of the epoch that is lost.
+func (h *Hub) LoseEpoch(ctx context.Context, key reprise.StreamKey, keep uint64) error {
+	return h.lose(ctx, key, keep, -1, true)
+}
+
+// lose is Lose, or LoseEpoch, with what StreamInfo.Bytes is to be, if that is not what the batches have that are left.
+func (h *Hub) lose(ctx context.Context, key reprise.StreamKey, keep uint64, bytes int64, losesEpoch bool) error {
 	page, err := h.inner.Read(ctx, key, 0, 1<<40)
 	if err != nil {
 		return err
 	}
 	info := page.Info
 	info.End, info.Tail = nil, keep
+	if last := len(info.Lineage) - 1; losesEpoch {
+		info.Epoch, info.Lineage = info.Lineage[last].Epoch, info.Lineage[:last]
+	}
 	info.Renew(reprise.NewEpoch())
 	info.Producers = slices.DeleteFunc(slices.Clone(info.Producers),
 		func(p reprise.Producer) bool { return p.Last > keep })
@@ -320,7 +329,7 @@ func (h *Hub) PrepareLoss(ctx context.Context) (take func() error, err error) {
 		for _, info := range list.Streams {
 			page, err := h.inner.Read(ctx, info.Key, 1<<63, 0)
 			if err == nil && page.Info.Tail > info.Tail {
-				err = h.lose(ctx, info.Key, info.Tail, info.Bytes)
+				err = h.lose(ctx, info.Key, info.Tail, info.Bytes, false)
 			}
 			if err != nil {
 				return err

@@ -17,6 +17,7 @@ type cluster struct {
 	primary  *memstore.Store
 	follower *memstore.Store
 	behind   []func(*memstore.Store) // changes that the follower has not applied
+	renewing bool                    // whether the first of them is that to new epochs
 }
 
 func newCluster(s *simulation) *cluster {
@@ -29,7 +30,16 @@ func (c *cluster) later(change func(*memstore.Store)) { c.behind = append(c.behi
 // follow applies the oldest change to the follower.
 func (c *cluster) follow() {
 	c.behind[0](c.follower)
-	c.behind = c.behind[1:]
+	c.behind, c.renewing = c.behind[1:], false
+}
+
+// eager is how likely the follower applies a change, in comparison to other steps. It is slow with new epochs, so that
+// a promotion may lose them.
+func (c *cluster) eager() int {
+	if c.renewing {
+		return 2
+	}
+	return 30 + len(c.behind)
 }
 
 var background = context.Background()
@@ -100,14 +110,17 @@ func (c *cluster) sweep(now, remember time.Time, limit int) ([]reprise.StreamInf
 }
 
 // promote makes the follower the primary. Changes that it has not applied are lost, and each stream gets a new epoch.
+// The next follower is as this one was, and the first change for it is that to the new epochs. So another promotion may
+// lose these.
 func (c *cluster) promote() {
-	before := c.follower
-	c.primary, c.follower, c.behind = memstore.New(nil), memstore.New(nil), nil
+	before, renewed := c.follower, memstore.New(nil)
+	c.primary = memstore.New(nil)
+	c.behind, c.renewing = []func(*memstore.Store){func(*memstore.Store) { c.follower = renewed }}, true
 	left := map[reprise.StreamKey]bool{}
 	for _, info := range slices.Backward(everything(before)) {
 		left[info.Key] = true
 		parent, n := c.truth.epochs[info.Epoch], c.truth.name(info.Key)
-		kept := c.copy(before, info)
+		kept := copyStream(before, info, c.primary, renewed)
 		e := c.truth.begin(info.Key, kept.Epoch, parent, kept.Tail)
 		e.earliest, e.ended = kept.Earliest, kept.End != nil
 		e.moved()
@@ -135,8 +148,8 @@ func root(e *epoch) *epoch {
 	return e
 }
 
-// copy copies a stream of another store to primary and follower, in a new epoch.
-func (c *cluster) copy(from *memstore.Store, info reprise.StreamInfo) reprise.StreamInfo {
+// copyStream copies a stream of a store to others, in a new epoch.
+func copyStream(from *memstore.Store, info reprise.StreamInfo, to ...*memstore.Store) reprise.StreamInfo {
 	page, err := from.Read(background, info.Key, 0, 1<<40)
 	if err != nil {
 		panic(err)
@@ -148,7 +161,7 @@ func (c *cluster) copy(from *memstore.Store, info reprise.StreamInfo) reprise.St
 	if n > 0 {
 		first.Tail, first.End = page.Batches[0].First-1, nil
 	}
-	for _, to := range []*memstore.Store{c.primary, c.follower} {
+	for _, to := range to {
 		if _, err := to.Create(background, first); err != nil {
 			panic(err)
 		}

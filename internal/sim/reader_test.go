@@ -293,8 +293,8 @@ func (c *client) checkWindow(key reprise.StreamKey, asked reprise.Cursor, window
 			)
 		}
 	case reprise.EpochChanged:
-		if !shared {
-			fork = 0
+		if _, known := e.forkOf(of); !known && window.Fork.Seq == 0 { // a replica that has not seen a lost epoch
+			fork, shared = 0, false
 		}
 		if of == e || shared && asked.Seq <= fork || window.Fork.Seq != fork ||
 			window.Resume().Seq > max(fork, e.earliest-1) {

@@ -262,8 +262,8 @@ func (s *simulation) choices() []item {
 			add(1, fmt.Sprintf("c%d is cut", c.number), c.cancel)
 		}
 	}
-	if n := len(s.cluster.behind); n > 0 {
-		add(30+n, "the follower applies a change", s.cluster.follow)
+	if len(s.cluster.behind) > 0 {
+		add(s.cluster.eager(), "the follower applies a change", s.cluster.follow)
 	}
 	if s.promoted < maxPromotions {
 		add(s.config.promotes, "the follower is promoted", func() {

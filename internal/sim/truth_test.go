@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -87,8 +88,21 @@ func (e *epoch) at(seq uint64) string {
 	return e.events[seq]
 }
 
-// sharedWith returns the seq up to which e has the history of other. ok is false if other is not among its ancestors.
+// sharedWith returns the seq up to which e and other have one history. ok is false if they are of different streams.
+// Promotions may have lost other, which then is not among the ancestors of e.
 func (e *epoch) sharedWith(other *epoch) (fork uint64, ok bool) {
+	shared := uint64(math.MaxUint64)
+	for o := other; o != nil; o = o.parent {
+		if fork, ok = e.forkOf(o); ok {
+			return min(fork, shared), true
+		}
+		shared = min(shared, o.fork)
+	}
+	return 0, false
+}
+
+// forkOf returns the seq up to which e has the history of other. ok is false if other is not among its ancestors.
+func (e *epoch) forkOf(other *epoch) (fork uint64, ok bool) {
 	fork = e.tail
 	for a := e; a != nil; a = a.parent {
 		if a == other {
