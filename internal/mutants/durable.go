@@ -5,6 +5,12 @@ package main
 // durableMutants are faults in stores of files and of servers.
 var durableMutants = []mutant{
 	{
+		name: "commit that panics leaves others waiting", rule: "a Store answers",
+		file: "store/logstore/commit.go",
+		old:  "		if !done { // nobody", new: "		if false && !done { // nobody",
+		pkg: "./store/logstore", run: "TestPanicUnderTheTurn",
+	},
+	{
 		name: "statement that cannot be prepared ends the program", rule: "a Store returns errors",
 		file: "store/sqlitestore/rows.go", old: "stmt, err := conn.Prepare(`SELECT ` + streamColumns",
 		new: "stmt := conn.Prep(`SELECT ` + streamColumns",
