@@ -120,14 +120,14 @@ func (l *Log) runReads(ctx context.Context, lv *live) {
 // catchUp reads the events after the known tail from the store and adopts them.
 func (l *Log) catchUp(ctx context.Context, lv *live) (StreamInfo, error) {
 	for range catchUpTries {
-		known, doubts := lv.known()
-		page, err := l.readLive(ctx, lv, known, pageBytes)
+		before := lv.known()
+		page, err := l.readLive(ctx, lv, before.tail, pageBytes)
 		if err != nil {
 			return StreamInfo{}, err
 		}
 		overtaken := false
 		err = lv.lane.exclusively(ctx, func() (err error) {
-			overtaken, err = lv.adopt(known, doubts, &page)
+			overtaken, err = lv.adopt(before, &page)
 			return err
 		})
 		if !overtaken || err != nil {
@@ -146,11 +146,14 @@ func (l *Log) readLive(ctx context.Context, lv *live, after uint64, maxBytes int
 	return page, err
 }
 
-// known returns the tail that readers may see, and the number of commits that have been in doubt.
-func (lv *live) known() (tail, doubts uint64) {
+// known is what is known of a stream before the store is asked: the window that readers may see, and the number of
+// commits that have been in doubt.
+type known struct{ earliest, tail, doubts uint64 }
+
+func (lv *live) known() known {
 	lv.mu.Lock()
 	defer lv.mu.Unlock()
-	return lv.info.Tail, lv.doubts
+	return known{lv.info.Earliest, lv.info.Tail, lv.doubts}
 }
 
 // drop evicts a stream for good, after any lookup under way that may have found it before.
@@ -175,20 +178,22 @@ func (l *Log) dropUnlessRenewed(ctx context.Context, lv *live) error {
 	return err
 }
 
-// adopt applies a page that was read after the event known, when doubts commits had been in doubt. overtaken is true if
-// a trim by this Log came in between, so that the page has an older window. No commit of the lane is under way.
-func (lv *live) adopt(known, doubts uint64, page *Page) (overtaken bool, err error) {
+// adopt applies a page that was read after the state before was known. overtaken is true if a trim by this Log came in
+// between, so that the page has an older window. No commit of the lane is under way.
+func (lv *live) adopt(before known, page *Page) (overtaken bool, err error) {
 	if lv.gone != nil {
 		return false, lv.gone
 	}
 	info := &page.Info
-	if err := lv.checkLife(known, info); err != nil {
+	if err := lv.checkLife(before.tail, info); err != nil {
 		return false, err
 	}
 	wasStale := lv.isStale()
 	switch {
 	case info.Epoch != lv.info.Epoch:
 		lv.renew(info)
+	case info.Earliest < before.earliest && info.Tail >= lv.info.Tail:
+		lv.rewind(before.earliest, page)
 	case info.Tail <= lv.info.Tail && info.Earliest <= lv.info.Earliest:
 		// the state in memory is newer or the same
 	case info.Tail >= lv.info.Tail && info.Earliest >= lv.info.Earliest:
@@ -199,9 +204,19 @@ func (lv *live) adopt(known, doubts uint64, page *Page) (overtaken bool, err err
 		return true, nil
 	}
 	if wasStale { // staging the commit in doubt has changed the sizes
-		lv.settle(doubts, info)
+		lv.settle(before.doubts, info)
 	}
 	return false, nil
+}
+
+// rewind applies a later state of the same epoch in which the window begins before trimmed, where it began before the
+// store was asked: the store has lost a trim, as it may in a crash. Events that were trimmed are there again. If the
+// page were refused as overtaken, no later append of another replica could be adopted.
+func (lv *live) rewind(trimmed uint64, page *Page) {
+	lv.lane.log.opts.Logger.Error("the store has lost a trim that it had acknowledged",
+		"stream", lv.key.String(), "earliest", page.Info.Earliest, "acknowledged", trimmed)
+	lv.extend(page)
+	lv.sizes.reset(&page.Info)
 }
 
 // extend applies a later state of the same epoch.

@@ -121,3 +121,73 @@ func TestTrimIsSeenBesideOwnAppend(t *testing.T) {
 		t.Errorf("a reader of what was trimmed: %v", err)
 	}
 }
+
+// TestAppendAfterStoreLostTrim: the store has lost a trim in a crash and nothing else. The window then begins earlier
+// than before, in the same epoch, and another replica appends. The replica that had trimmed takes over the window of
+// the store, reads what is there again, and appends and trims as before.
+func TestAppendAfterStoreLostTrim(t *testing.T) {
+	for _, others := range []int{0, 1, 2} { // appends of the other replica
+		t.Run(fmt.Sprintf("others=%d", others), func(t *testing.T) {
+			hub := shared.New(memstore.New(nil))
+			store := &trimLoser{beforeRead: beforeRead{Store: hub.Store()}, forgets: true}
+			log := openLog(t, store, nil)
+			s := createOn(t, log, "s")
+			for i := range 3 {
+				add(t, s, text(fmt.Sprint(1+i)))
+			}
+			size := info(t, s).Bytes / 3 // of each event here
+			check(t, s.Trim(t.Context(), 3))
+			if got := info(t, s); got.Earliest != 3 {
+				t.Fatalf("the window begins at %d, want 3", got.Earliest)
+			}
+			store.change = nil // the crash
+			other := createOn(t, openLog(t, hub.Store(), nil), "s")
+			for i := range others {
+				add(t, other, text(fmt.Sprint(4+i)))
+			}
+			if others == 2 { // it learns by itself, not by a refusal
+				info(t, s)
+			}
+			last, err := s.Append(t.Context(), text("9"))
+			check(t, err)
+			if want := uint64(4 + others); last.First != want {
+				t.Errorf("appended as %d, want %d", last.First, want)
+			}
+			got, want := info(t, s), info(t, other)
+			if others > 0 && (got.Earliest != 1 || got.Bytes != want.Bytes) {
+				t.Errorf("the window begins at %d with %d bytes, want 1 and %d", got.Earliest, got.Bytes, want.Bytes)
+			}
+			r := openReader(t, s, reprise.Earliest())
+			run, err := r.Poll(t.Context())
+			if err != nil || run.First() != got.Earliest {
+				t.Errorf("%d events from %d, %v", run.Len(), run.First(), err)
+			}
+			store.forgets = false
+			check(t, s.Trim(t.Context(), 2))
+			got = info(t, s)
+			if got.Earliest != max(2, want.Earliest) || got.Bytes != int64(got.Kept())*size {
+				t.Errorf("trimmed, the window begins at %d with %d bytes of %d each", got.Earliest, got.Bytes, size)
+			}
+			if of := log.Usage().Tenants[s.Key().Tenant]; of.Events != int64(got.Kept()) {
+				t.Errorf("%d events are counted, %d are kept", of.Events, got.Kept())
+			}
+		})
+	}
+}
+
+// trimLoser is a Store that loses a trim: pages show it until change is nil.
+type trimLoser struct {
+	beforeRead
+	forgets bool
+}
+
+func (s *trimLoser) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
+	if !s.forgets {
+		return s.Store.Remove(ctx, key, spec)
+	}
+	s.change = func(page *reprise.Page) {
+		page.Info.Earliest = max(page.Info.Earliest, spec.Trim)
+		page.Info.Bytes = spec.Kept
+	}
+	return nil
+}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"reprise"
@@ -41,17 +42,15 @@ func (h *Host) adoptAll(ctx context.Context) error {
 		return err
 	}
 	queued := h.takeWaiting(open, left, waiting)
+	var ours []reprise.StreamInfo
 	for i := range open {
 		if left[open[i].Epoch] {
 			delete(left, open[i].Epoch)
-			err := h.adopt(ctx, &open[i])
-			switch {
-			case isOver(err), errors.Is(err, reprise.ErrFenced): // another replica has taken it for lost
-				h.caretaker.Go(func() { h.discard(h.supervisors.dirOf(open[i].Epoch)) })
-			case err != nil:
-				return err
-			}
+			ours = append(ours, open[i])
 		}
+	}
+	if err := h.adoptEach(ctx, ours); err != nil {
+		return err
 	}
 	for epoch := range left {
 		h.caretaker.Go(func() { h.discard(h.supervisors.dirOf(epoch)) })
@@ -62,6 +61,35 @@ func (h *Host) adoptAll(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// maxAdoptions is the number of runs that are adopted at the same time. Each takes up to three open files.
+const maxAdoptions = 64
+
+// adoptEach adopts runs side by side, so that supervisors that do not answer are waited for together.
+func (h *Host) adoptEach(ctx context.Context, runs []reprise.StreamInfo) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var work sync.WaitGroup
+	room := make(chan struct{}, maxAdoptions)
+	for i := range runs {
+		room <- struct{}{}
+		if ctx.Err() != nil {
+			break
+		}
+		work.Go(func() {
+			defer func() { <-room }()
+			err := h.adopt(ctx, &runs[i])
+			switch {
+			case isOver(err), errors.Is(err, reprise.ErrFenced): // another replica has taken it for lost
+				h.caretaker.Go(func() { h.discard(h.supervisors.dirOf(runs[i].Epoch)) })
+			case err != nil:
+				fail(err)
+			}
+		})
+	}
+	work.Wait()
+	return context.Cause(ctx)
 }
 
 // The files that supervisors write to the directory of a run, in addition to those of package supervisor.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -102,6 +103,85 @@ func TestNewHostTakesUpExecutions(t *testing.T) {
 		t.Errorf("terminals %q", got)
 	}
 	until(t, "the directories are removed", func() bool { return len(runDirs(t, opts)) == 0 })
+}
+
+// TestSupervisorsThatStandStillAreWaitedForTogether: supervisors that accept a connection and say nothing are all
+// connected to before the first is given up, and their commands go on once they answer again.
+func TestSupervisorsThatStandStillAreWaitedForTogether(t *testing.T) {
+	log := newLog(t, memstore.New(nil), nil)
+	dir := t.TempDir()
+	opts := execution.Options{RunsDir: t.TempDir(), Dir: dir}
+	ids := []string{"one", "two", "three"}
+	leave(t, log, opts, func(h *execution.Host) {
+		for _, id := range ids {
+			start(t, h, execution.Request{ID: id, Command: "echo one; while [ ! -e go ]; do sleep 0.01; done"})
+			await(t, h, id, "one")
+		}
+	})
+	connected := make(chan net.Conn, 100)
+	var back []func()
+	for _, run := range runDirs(t, opts) {
+		back = append(back, standStill(t, filepath.Join(run, "sock"), connected))
+	}
+	opened := make(chan *execution.Host, 1)
+	go func() { opened <- openHost(t, log, opts) }()
+	conns := make([]net.Conn, len(ids))
+	for i := range conns {
+		conns[i] = <-connected
+	}
+	text := make([]byte, 1<<10)
+	if n, err := conns[0].Read(text); err != nil || n == 0 { // the hello
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if err := conns[0].SetReadDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conns[0].Read(text); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the first supervisor was given up before the others were connected to: %v", err)
+	}
+	for _, conn := range conns {
+		_ = conn.Close()
+	}
+	for _, f := range back {
+		f()
+	}
+	for len(connected) > 0 { // further tries
+		_ = (<-connected).Close()
+	}
+	h := <-opened
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids {
+		wantOutcome(t, finish(t, h, id), execution.Exited, 0, "")
+	}
+}
+
+// standStill puts a listener that answers nothing in the place of a supervisor's, until back is called.
+func standStill(t *testing.T, socket string, connected chan<- net.Conn) (back func()) {
+	t.Helper()
+	if err := os.Rename(socket, socket+".away"); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			connected <- conn
+		}
+	}()
+	return func() {
+		_ = l.Close()
+		if err := os.Rename(socket+".away", socket); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // TestDamagedSpool: what cannot be read is not in the stream, the rest is, the end is true and says so.

@@ -5,6 +5,23 @@ package main
 // durableMutants are faults in stores of files and of servers.
 var durableMutants = []mutant{
 	{
+		name: "commit that panics leaves others waiting", rule: "a Store answers",
+		file: "store/logstore/commit.go",
+		old:  "		if !done { // nobody", new: "		if false && !done { // nobody",
+		pkg: "./store/logstore", run: "TestPanicUnderTheTurn",
+	},
+	{
+		name: "statement that cannot be prepared ends the program", rule: "a Store returns errors",
+		file: "store/sqlitestore/rows.go", old: "stmt, err := conn.Prepare(`SELECT ` + streamColumns",
+		new: "stmt := conn.Prep(`SELECT ` + streamColumns",
+		pkg: "./store/sqlitestore", run: "TestStatementThatCannotBePrepared",
+	},
+	{
+		name: "supervisors that stand still are waited for one by one", rule: "a restart waits 5 s in all",
+		file: "internal/execution/adopt.go", old: "const maxAdoptions = 64", new: "const maxAdoptions = 1",
+		pkg: "./internal/execution", run: "TestSupervisorsThatStandStillAreWaitedForTogether",
+	},
+	{
 		name: "stdin whose command has read it is refused", rule: "an answer says what was taken",
 		file: "internal/execution/farstdin.go", old: "	if errors.Is(err, reprise.ErrEnded) {", new: "	if false {",
 		pkg: "./internal/execution", run: "TestStdinOfCommandThatEndsBeforeTheEnd",

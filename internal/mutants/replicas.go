@@ -65,6 +65,11 @@ var replicaMutants = []mutant{
 		run:  "TestTrimmedElsewhere|TestAdoptedWindowDoesNotMoveBack",
 	},
 	{
+		name: "trim that the store has lost is held against newer events", rule: "G3",
+		file: "catchup.go", old: "case info.Earliest < before.earliest &&", new: "case false &&",
+		pkg: ".", run: "TestAppendAfterStoreLostTrim",
+	},
+	{
 		name: "loss in the same epoch is adopted",
 		rule: "Store must not give their seqs again in the same epoch",
 		file: "catchup.go",

@@ -76,11 +76,22 @@ func (s *Store) commit(ctx context.Context, c *change) error {
 			<-c.done
 			return c.err
 		case s.turn <- struct{}{}:
-			s.commitQueued()
-			<-s.turn
+			s.commitInTurn()
 		}
 	}
 }
+
+// commitInTurn is commitQueued, after which it passes the turn on, even if that panics.
+func (s *Store) commitInTurn() {
+	defer func() { <-s.turn }()
+	s.commitQueued()
+}
+
+// errPanicked is the result of changes whose group has panicked.
+var errPanicked = fmt.Errorf("%w: the commit panicked", reprise.ErrUnavailable)
+
+// errUncertain is the result of all changes after a panic that may have left the state half changed.
+var errUncertain = fmt.Errorf("%w: a commit panicked; open the store again", reprise.ErrUnavailable)
 
 // withdraw removes a change from the queue unless a group has taken it.
 func (s *Store) withdraw(c *change) bool {
@@ -103,6 +114,12 @@ func (s *Store) commitQueued() {
 	if len(waiting) == 0 {
 		return
 	}
+	done := false
+	defer func() {
+		if !done { // nobody may wait for what will not come
+			finish(waiting, errPanicked)
+		}
+	}()
 	g := s.newGroup()
 	g.removes = waiting[0].removes
 	var staged, later []*change
@@ -126,10 +143,20 @@ func (s *Store) commitQueued() {
 		s.queued.changes = append(later, s.queued.changes...)
 		s.queued.mu.Unlock()
 	}
-	err := s.write(g)
-	for _, c := range staged {
-		c.err = err
-		close(c.done)
+	waiting = staged
+	finish(staged, s.write(g))
+	done = true
+}
+
+// finish gives changes their result, except those that have one.
+func finish(changes []*change, err error) {
+	for _, c := range changes {
+		select {
+		case <-c.done:
+		default:
+			c.err = err
+			close(c.done)
+		}
 	}
 }
 
@@ -146,9 +173,20 @@ func (s *Store) newGroup() *group {
 // write writes the frame of a group, syncs it and applies it to the state. The caller has the turn.
 func (s *Store) write(g *group) error {
 	s.frame, s.records = g.frame, g.records
-	if len(g.records) == 0 {
+	switch {
+	case s.uncertain:
+		return errUncertain
+	case len(g.records) == 0:
 		return nil
 	}
+	s.uncertain = true // until there was no panic
+	err := s.writeFrame(g)
+	s.uncertain = false
+	return err
+}
+
+// writeFrame is write of a group that is not empty.
+func (s *Store) writeFrame(g *group) error {
 	if err := s.makeRoom(int64(len(g.frame)), g.removes); err != nil {
 		return err
 	}

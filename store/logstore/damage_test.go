@@ -1,12 +1,14 @@
 package logstore
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"reprise"
 )
@@ -313,5 +315,74 @@ func TestDiskFull(t *testing.T) {
 		if errs := s.Append(t.Context(), []reprise.AppendRequest{req("a", seqs["a"]+1)}); errs != nil {
 			t.Fatalf("append after a trim on a full disk, round %d: %v, on%v", round, errs[0], d)
 		}
+	}
+}
+
+// TestPanicUnderTheTurn: a panic in a commit reaches its caller, and no other call waits for the turn for ever. If the
+// commit was being written, later changes are refused, also the one at Close, and what was acknowledged is there when
+// the store is opened again. Otherwise the store goes on.
+func TestPanicUnderTheTurn(t *testing.T) {
+	for _, at := range []string{"stage", "write", "sync"} {
+		t.Run(at, func(t *testing.T) {
+			d := newSimDisk()
+			s, err := open(d, exploreOptions())
+			if err != nil {
+				t.Fatal(err)
+			}
+			info := reprise.StreamInfo{Key: testKey("a"), Epoch: "e"}
+			if _, err := s.Create(t.Context(), info); err != nil {
+				t.Fatal(err)
+			}
+			d.before = func(call, _ string) error {
+				if call == at {
+					panic("a fault")
+				}
+				return nil
+			}
+			waits := &change{done: make(chan struct{}), stage: func(*group) error { return nil }}
+			s.queued.changes = []*change{waits} // of the same group
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("no panic")
+					}
+				}()
+				_ = s.commit(t.Context(), &change{stage: func(g *group) error {
+					if at == "stage" {
+						panic("a fault")
+					}
+					_, err := g.create(reprise.StreamInfo{Key: testKey("b"), Epoch: "e", Earliest: 1})
+					return err
+				}})
+			}()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			select {
+			case <-waits.done:
+				if !errors.Is(waits.err, reprise.ErrUnavailable) {
+					t.Errorf("another change of the group: %v", waits.err)
+				}
+			case <-ctx.Done():
+				t.Fatal("another change of the group has no result")
+			}
+			d.before = nil
+			_, err = s.Create(ctx, reprise.StreamInfo{Key: testKey("c"), Epoch: "e"})
+			if goesOn := at == "stage"; (err == nil) != goesOn || !goesOn && !errors.Is(err, reprise.ErrUnavailable) {
+				t.Errorf("the next call: %v", err)
+			}
+			if err := s.saveSnapshot(); (err == nil) != (at == "stage") {
+				t.Errorf("a snapshot: %v", err)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if s, err = open(d, exploreOptions()); err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if _, err := s.Read(t.Context(), info.Key, 0, 1); err != nil {
+				t.Errorf("what was acknowledged: %v", err)
+			}
+		})
 	}
 }

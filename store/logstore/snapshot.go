@@ -108,6 +108,9 @@ func (s *Store) saveSnapshot() error {
 		err = f.sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
+		err = s.certain()
+	}
+	if err == nil {
 		err = s.disk.rename(tmpName, snapshotName(base))
 	}
 	if err == nil {
@@ -129,11 +132,24 @@ func (s *Store) saveSnapshot() error {
 	return nil
 }
 
+// certain returns errUncertain if a commit has panicked.
+func (s *Store) certain() error {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	if s.uncertain {
+		return errUncertain
+	}
+	return nil
+}
+
 // beginSnapshot rolls to the base. It returns the content of the first frame, the ids to save, and the bytes committed
 // since the previous snapshot.
 func (s *Store) beginSnapshot() (base uint64, head []byte, ids []uint64, since int64, err error) {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
+	if s.uncertain {
+		return 0, nil, nil, 0, errUncertain
+	}
 	if err := s.roll(0); err != nil {
 		return 0, nil, nil, 0, err
 	}

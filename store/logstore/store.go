@@ -66,6 +66,7 @@ type Store struct {
 	groups     uint64
 	frame      []byte
 	records    []record
+	uncertain  bool // a write has panicked: state and disk may differ, and nothing more is written
 
 	// The newest snapshot; guarded by mu as well.
 
@@ -188,7 +189,7 @@ func (s *Store) Close() (err error) {
 	s.keeper.work.Wait()
 	// The last commit that changes something is then not the last commit of the log, so that damage to it can be told
 	// from a torn write. A failure loses nothing.
-	if !s.active.failed && s.active.end+frameBytes+2 <= s.active.room {
+	if !s.active.failed && !s.uncertain && s.active.end+frameBytes+2 <= s.active.room {
 		g := s.newGroup()
 		g.add(record{kind: kindClose})
 		if s.write(g) == nil {

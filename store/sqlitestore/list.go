@@ -69,7 +69,10 @@ func selectStreams(conn *sqlite.Conn, q *reprise.ListQuery, before int64) (list 
 	if !q.AllNamespaces {
 		query += ` AND namespace = ?4`
 	}
-	stmt := conn.Prep(query + ` ORDER BY id DESC LIMIT ?2`)
+	stmt, err := conn.Prepare(query + ` ORDER BY id DESC LIMIT ?2`)
+	if err != nil {
+		return nil, err
+	}
 	defer stmt.Reset()
 	stmt.BindInt64(1, before)
 	stmt.BindInt64(2, int64(q.Limit)+1)

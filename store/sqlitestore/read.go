@@ -105,9 +105,12 @@ func (c *collector) fromPending() bool {
 
 // fromRows takes batches from the table, and between them those in memory.
 func (c *collector) fromRows(conn *sqlite.Conn, stream int64) error {
-	stmt := conn.Prep(`SELECT first, data FROM batches
+	stmt, err := conn.Prepare(`SELECT first, data FROM batches
 		WHERE stream = ?1 AND first >= coalesce((SELECT max(first) FROM batches WHERE stream = ?1 AND first <= ?2), 0)
 		ORDER BY first`)
+	if err != nil {
+		return err
+	}
 	defer stmt.Reset()
 	stmt.BindInt64(1, stream)
 	stmt.BindInt64(2, int64(c.next))

@@ -59,7 +59,10 @@ func columnBytes(stmt *sqlite.Stmt, col int) []byte {
 
 // selectStream reads the row of a stream. st is nil if there is none.
 func selectStream(conn *sqlite.Conn, key reprise.StreamKey) (st *stream, err error) {
-	stmt := conn.Prep(`SELECT ` + streamColumns + ` FROM streams WHERE tenant = ? AND name = ?`)
+	stmt, err := conn.Prepare(`SELECT ` + streamColumns + ` FROM streams WHERE tenant = ? AND name = ?`)
+	if err != nil {
+		return nil, err
+	}
 	defer stmt.Reset()
 	stmt.BindText(1, string(key.Tenant))
 	stmt.BindText(2, key.Name)

@@ -77,8 +77,11 @@ func (s *Stats) count(conn *sqlite.Conn) error {
 		{`SELECT count(*) FROM commits`, &s.Commits},
 		{`SELECT coalesce(sum(length(data)), 0) FROM commits`, &s.JournalBytes},
 	} {
-		stmt := conn.Prep(c.query)
-		_, err := stmt.Step()
+		stmt, err := conn.Prepare(c.query)
+		if err != nil {
+			return err
+		}
+		_, err = stmt.Step()
 		*c.value = stmt.ColumnInt64(0)
 		if err := errors.Join(err, stmt.Reset()); err != nil {
 			return err

@@ -40,8 +40,11 @@ func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 }
 
 func selectExpired(conn *sqlite.Conn, now time.Time, limit int) (due []*stream, err error) {
-	stmt := conn.Prep(`SELECT ` + streamColumns + ` FROM streams
+	stmt, err := conn.Prepare(`SELECT ` + streamColumns + ` FROM streams
 		WHERE expires <= ? AND expires IS NOT NULL AND mark IS NULL ORDER BY expires LIMIT ?`)
+	if err != nil {
+		return nil, err
+	}
 	defer stmt.Reset()
 	stmt.BindInt64(1, nanos(now))
 	stmt.BindInt64(2, int64(limit))
@@ -130,8 +133,11 @@ func (s *Store) sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, err
 }
 
 func sumSizes(conn *sqlite.Conn, sizes map[reprise.Tenant]reprise.Size) error {
-	stmt := conn.Prep(`SELECT tenant, count(*), sum(tail + 1 - earliest), sum(kept), sum(length(name))
+	stmt, err := conn.Prepare(`SELECT tenant, count(*), sum(tail + 1 - earliest), sum(kept), sum(length(name))
 		FROM streams WHERE mark IS NULL GROUP BY tenant`)
+	if err != nil {
+		return err
+	}
 	defer stmt.Reset()
 	for {
 		more, err := stmt.Step()
@@ -150,7 +156,10 @@ func sumSizes(conn *sqlite.Conn, sizes map[reprise.Tenant]reprise.Size) error {
 
 // sumConfigs adds the sizes of the labels and Meta of all streams that have any.
 func sumConfigs(conn *sqlite.Conn, sizes map[reprise.Tenant]reprise.Size) error {
-	stmt := conn.Prep(`SELECT tenant, config FROM streams WHERE mark IS NULL AND config <> CAST('{}' AS BLOB)`)
+	stmt, err := conn.Prepare(`SELECT tenant, config FROM streams WHERE mark IS NULL AND config <> CAST('{}' AS BLOB)`)
+	if err != nil {
+		return err
+	}
 	defer stmt.Reset()
 	var text []byte
 	for {

@@ -107,3 +107,63 @@ func countCommits(t *testing.T, wal string) (n int) {
 	}
 	return n
 }
+
+// TestStatementThatCannotBePrepared: SQLite reads the schema when a connection prepares its first statement, which
+// fails if that part of the file cannot be read or is damaged. Each call returns that as an error, with every
+// connection, and works again afterwards.
+func TestStatementThatCannotBePrepared(t *testing.T) {
+	s := openHere(t, filepath.Join(t.TempDir(), "events.db"), nil)
+	info := createHere(t, s, "s")
+	large := next(&info, bytes.Repeat([]byte("x"), 2*largeBytes))
+	if errs := s.Append(t.Context(), []reprise.AppendRequest{large}); errs != nil {
+		t.Fatal(errs[0])
+	}
+	now := time.Now()
+	calls := map[string]func() error{
+		"read": func() error {
+			_, err := s.Read(t.Context(), info.Key, 0, 1)
+			return err
+		},
+		"read of another stream": func() error {
+			_, err := s.Read(t.Context(), reprise.StreamKey{Tenant: "t", Name: "other"}, 0, 1)
+			if errors.Is(err, reprise.ErrNotFound) {
+				return nil
+			}
+			return err
+		},
+		"list": func() error {
+			_, err := s.List(t.Context(), reprise.ListQuery{AllNamespaces: true, Limit: 1})
+			return err
+		},
+		"sweep": func() error {
+			_, err := s.Sweep(t.Context(), now, now, 1)
+			return err
+		},
+		"sizes": func() error {
+			_, err := s.Sizes(t.Context())
+			return err
+		},
+		"stats": func() error {
+			_, err := s.Stats(t.Context())
+			return err
+		},
+	}
+	for _, broken := range []bool{true, false} {
+		for _, table := range []string{"streams", "batches"} {
+			change := "ALTER TABLE " + table + " RENAME TO away_" + table
+			if !broken {
+				change = "ALTER TABLE away_" + table + " RENAME TO " + table
+			}
+			if err := sqlitex.ExecuteTransient(s.writer.conn, change, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, call := range calls {
+			for range cap(s.readers) {
+				if err := call(); (err != nil) != broken {
+					t.Errorf("%s, broken=%t: %v", name, broken, err)
+				}
+			}
+		}
+	}
+}
