@@ -19,6 +19,13 @@ var storeMutants = []mutant{
 		pkg: "./store/sqlitestore", run: "TestCheckpointDoesNotWaitForReaders",
 	},
 	{
+		name: "nats takes a cluster for one server while there is no connection",
+		rule: "Read: a stream that has lost nothing keeps its epoch",
+		file: "store/natsstore/wire.go", old: "	if name != \"\" || w.nc.ConnectedServerId() != \"\" &&",
+		new: "	if true ||",
+		pkg: "./store/natsstore", run: "TestClusterRecordsNoStartWhileDisconnected",
+	},
+	{
 		name: "nats deletes by the sequences of another start", rule: "G1, G3: a stream has no holes",
 		file: "store/natsstore/fetch.go", old: "	if server == \"\" {\n		return s.request(",
 		new: "	if server != noServer {\n		return s.request(",

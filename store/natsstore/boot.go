@@ -46,7 +46,7 @@ const (
 
 // tracksStarts reports whether starts of the server are told apart.
 func (s *Store) tracksStarts() bool {
-	return s.single && !s.restartKeeps && s.wire.nc.ConnectedClusterName() == ""
+	return s.single && !s.restartKeeps && !s.wire.inCluster()
 }
 
 // noServer is no id of a server.
