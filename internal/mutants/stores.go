@@ -26,6 +26,19 @@ var storeMutants = []mutant{
 		pkg: "./store/natsstore", run: "TestClusterRecordsNoStartWhileDisconnected",
 	},
 	{
+		name: "nats shows the record of another stream",
+		rule: "Create: must return the stream as it is kept",
+		file: "store/natsstore/create.go", old: "		if msg.Header.Get(headerSubject) != s.subjects.index(key) {",
+		new: "		if false {",
+		pkg: "./store/natsstore", run: "TestRecordOfAnotherStreamIsNeitherShownNorRemoved",
+	},
+	{
+		name: "nats removes the record of another stream",
+		rule: "List: streams must each appear exactly once",
+		file: "store/natsstore/tidy.go", old: " || answer.Message.Subject != t.s.subjects.index(key) {", new: " {",
+		pkg: "./store/natsstore", run: "TestRecordOfAnotherStreamIsNeitherShownNorRemoved",
+	},
+	{
 		name: "nats deletes by the sequences of another start", rule: "G1, G3: a stream has no holes",
 		file: "store/natsstore/fetch.go", old: "	if server == \"\" {\n		return s.request(",
 		new: "	if server != noServer {\n		return s.request(",

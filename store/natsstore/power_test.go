@@ -1,0 +1,88 @@
+package natsstore_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"reprise"
+	"reprise/internal/testserver"
+	"reprise/store/natsstore"
+)
+
+// part is the folder of one JetStream stream, which a loss of power may set back alone.
+type part struct {
+	t      *testing.T
+	server *testserver.NATSServer
+	dir    string
+	saved  string
+}
+
+// save keeps the files of the JetStream stream as they are.
+func (p *part) save() {
+	p.t.Helper()
+	p.saved = filepath.Join(p.t.TempDir(), "part")
+	must(p.t, p.server.Pause())
+	must(p.t, os.CopyFS(p.saved, os.DirFS(p.dir)))
+	must(p.t, p.server.Resume())
+}
+
+// lose restarts the server with the files that were saved.
+func (p *part) lose() {
+	p.t.Helper()
+	must(p.t, p.server.Kill())
+	must(p.t, os.RemoveAll(p.dir))
+	must(p.t, os.CopyFS(p.dir, os.DirFS(p.saved)))
+	must(p.t, p.server.Start())
+}
+
+// createLabeled creates a stream whose configuration has its name as a label.
+func createLabeled(t *testing.T, s *natsstore.Store, name string) reprise.StreamKey {
+	t.Helper()
+	info, err := s.Create(t.Context(), reprise.StreamInfo{
+		Key: reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name}, Epoch: reprise.NewEpoch(),
+		Created: time.UnixMilli(time.Now().UnixMilli()),
+		Config:  reprise.StreamConfig{Labels: map[string]string{"name": name}},
+	})
+	must(t, err)
+	return info.Key
+}
+
+// The index alone loses the record of a stream, and a stream that is created then gets its number: each is shown with
+// its own configuration or as damaged, and the removal of the first leaves the record of the second.
+func TestRecordOfAnotherStreamIsNeitherShownNorRemoved(t *testing.T) {
+	server := testserver.NATS(t, nil)
+	where := place(server, "")
+	seen := openWhenThere(t, where)
+	create(t, seen, "before")
+	_, stream := behind(t, where)
+	name := stream.CachedInfo().Config.Name
+	index := &part{t: t, server: server, dir: filepath.Join(server.Dir(), "jetstream", "$G", "streams", name+"_INDEX")}
+	index.save()
+	lost := createLabeled(t, seen, "lost")
+	index.lose()
+	creator := openWhenThere(t, where)
+	tail(t, seen, lost) // which has the record in its memory
+	next := createLabeled(t, creator, "next")
+	must(t, errors.Join(server.Kill(), server.Start())) // so that both are in another epoch than their records
+
+	fresh := openWhenThere(t, where)
+	if got := tail(t, fresh, next); got.Config.Labels["name"] != "next" {
+		t.Errorf("the later stream is shown as %v", got.Config.Labels)
+	}
+	if page, err := fresh.Read(t.Context(), lost, 0, 0); !errors.Is(err, natsstore.ErrDamaged) {
+		t.Errorf("the stream without a record is shown as %v: %v, want ErrDamaged", page.Info.Config.Labels, err)
+	}
+	if got := tail(t, seen, next); got.Config.Labels["name"] != "next" {
+		t.Errorf("a replica that knows the lost record shows the later stream as %v", got.Config.Labels)
+	}
+	must(t, fresh.Remove(t.Context(), lost, reprise.RemoveSpec{}))
+	must(t, fresh.Close()) // it runs the jobs that are left
+	list, err := openWhenThere(t, where).List(t.Context(), reprise.ListQuery{AllNamespaces: true, Limit: 10})
+	must(t, err)
+	if len(list.Streams) != 2 || list.Streams[0].Key != next {
+		t.Errorf("%d streams are listed after the removal of the one without a record, want 2", len(list.Streams))
+	}
+}
