@@ -26,6 +26,12 @@ var storeMutants = []mutant{
 		pkg: "./store/natsstore", run: "TestClusterRecordsNoStartWhileDisconnected",
 	},
 	{
+		name: "nats deletes the mark of the start before",
+		rule: "a Store that may have lost acknowledged events must put the stream into another epoch",
+		file: "store/natsstore/boot.go", old: `" " + id), server: id}}`, new: `" " + id), alone: true, server: id}}`,
+		pkg: "./store/natsstore", run: "TestLostMarkOfStartChangesEpoch",
+	},
+	{
 		name: "nats shows the record of another stream",
 		rule: "Create: must return the stream as it is kept",
 		file: "store/natsstore/create.go", old: "		if msg.Header.Get(headerSubject) != s.subjects.index(key) {",

@@ -2,6 +2,7 @@ package natsstore_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -85,4 +86,37 @@ func TestRecordOfAnotherStreamIsNeitherShownNorRemoved(t *testing.T) {
 	if len(list.Streams) != 2 || list.Streams[0].Key != next {
 		t.Errorf("%d streams are listed after the removal of the one without a record, want 2", len(list.Streams))
 	}
+}
+
+// A loss of power takes the message about the last start: the one about the start before shows that there was another,
+// so that streams move to another epoch. Only so many of those messages are kept.
+func TestLostMarkOfStartChangesEpoch(t *testing.T) {
+	server := testserver.NATS(t, nil)
+	where := place(server, "")
+	s := openWhenThere(t, where)
+	key := create(t, s, "s").Key
+	appendMore(t, s, key, 3)
+	restart := func() {
+		t.Helper()
+		must(t, errors.Join(server.Kill(), server.Start()))
+	}
+	restart()
+	before := tail(t, s, key)
+	js, stream := behind(t, where)
+	marks := stream.CachedInfo().Config.Name + ".d.=.boot"
+	mark, err := stream.GetLastMsgForSubject(t.Context(), marks)
+	must(t, err)
+	must(t, stream.DeleteMsg(t.Context(), mark.Sequence))
+	restart()
+	now := tail(t, openWhenThere(t, where), key)
+	isForkOf(t, now, before.Epoch, 3)
+
+	const most = 16
+	for i := range most {
+		_, err := js.Publish(t.Context(), marks, fmt.Appendf(nil, "1 start%d", i))
+		must(t, err)
+	}
+	restart()
+	tail(t, s, key)
+	messages(t, stream, 1+3+3+most) // the stream has been created, appended to and moved to another epoch three times
 }

@@ -145,6 +145,14 @@ func (t *tidy) purge(server string, key reprise.StreamKey, before uint64) {
 	})
 }
 
+// purgeBoots deletes all but the newest messages about starts; see boot.
+func (t *tidy) purgeBoots(server string) {
+	t.add(func(ctx context.Context) error {
+		req := map[string]any{"filter": t.s.subjects.boot(), "keep": keptBoots}
+		return t.s.change(ctx, server, "STREAM.PURGE."+t.s.name, req)
+	})
+}
+
 // dropConsumer deletes a consumer of a JetStream stream.
 func (t *tidy) dropConsumer(stream, name string) {
 	t.add(func(ctx context.Context) error {
