@@ -32,6 +32,19 @@ var storeMutants = []mutant{
 		pkg: "./store/natsstore", run: "TestLostMarkOfStartChangesEpoch",
 	},
 	{
+		name: "nats leaves a window in a hole",
+		rule: "Read: batches must cover everything from Earliest on",
+		file: "store/natsstore/read.go", old: "		mended, failed := s.mend(ctx, key, last)",
+		new: "		mended, failed := false, error(nil)",
+		pkg: "./store/natsstore", run: "TestPurgeWithoutMoveOfWindowMovesIt",
+	},
+	{
+		name: "nats moves a window whose rest has a hole",
+		rule: "Read: batches must be without a hole",
+		file: "store/natsstore/mend.go", old: "|| !whole ||", new: "||",
+		pkg: "./store/natsstore", run: "TestPurgeWithoutMoveOfWindowMovesIt",
+	},
+	{
 		name: "nats shows the record of another stream",
 		rule: "Create: must return the stream as it is kept",
 		file: "store/natsstore/create.go", old: "		if msg.Header.Get(headerSubject) != s.subjects.index(key) {",

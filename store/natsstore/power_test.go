@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
+
 	"reprise"
 	"reprise/internal/testserver"
 	"reprise/store/natsstore"
@@ -119,4 +121,55 @@ func TestLostMarkOfStartChangesEpoch(t *testing.T) {
 	restart()
 	tail(t, s, key)
 	messages(t, stream, 1+3+3+most) // the stream has been created, appended to and moved to another epoch three times
+}
+
+// A loss of power takes the move of a window and not the purge after it: the window begins where events are. What is
+// missing elsewhere, or without a restart of the server, is damage.
+func TestPurgeWithoutMoveOfWindowMovesIt(t *testing.T) {
+	server := testserver.NATS(t, nil)
+	where := place(server, "")
+	s := openWhenThere(t, where)
+	key, hole := create(t, s, "s").Key, create(t, s, "hole").Key
+	appendMore(t, s, key, 50)
+	appendMore(t, s, hole, 50)
+	_, stream := behind(t, where)
+	name := stream.CachedInfo().Config.Name
+	batch := func(key reprise.StreamKey, n int) uint64 { // the sequence of batch n
+		t.Helper()
+		subject := name + ".s.default." + key.Name
+		seq := uint64(0)
+		for range n + 1 { // the first message is the creation
+			msg, err := stream.GetMsg(t.Context(), seq+1, jetstream.WithGetMsgSubject(subject))
+			must(t, err)
+			seq = msg.Sequence
+		}
+		return seq
+	}
+	must(t, stream.DeleteMsg(t.Context(), batch(hole, 45)))
+	for _, key := range []reprise.StreamKey{key, hole} {
+		must(t, stream.Purge(t.Context(), jetstream.WithPurgeSubject(name+".s.default."+key.Name),
+			jetstream.WithPurgeSequence(batch(key, 41))))
+	}
+	if _, err := s.Read(t.Context(), key, 0, 1); !errors.Is(err, natsstore.ErrDamaged) {
+		t.Errorf("without a restart: %v, want ErrDamaged", err)
+	}
+	must(t, errors.Join(server.Kill(), server.Start()))
+	tail(t, s, key) // moves to another epoch
+	page, err := openWhenThere(t, where).Read(t.Context(), key, 0, 1<<20)
+	must(t, err)
+	if page.Info.Earliest != 41 || page.Info.Tail != 50 || page.Info.Bytes != int64(10*len(label(50))) {
+		t.Errorf("the window is %d to %d with %d bytes, want 41 to 50 with 30", page.Info.Earliest, page.Info.Tail,
+			page.Info.Bytes)
+	}
+	appendMore(t, s, key, 5)
+	if n := len(all(t, s, key)); n != 15 {
+		t.Errorf("%d batches can be read after 5 more, want 15", n)
+	}
+	tail(t, s, hole)
+	if _, err := s.Read(t.Context(), hole, 0, 1<<20); !errors.Is(err, natsstore.ErrDamaged) {
+		t.Errorf("with another hole in the window: %v, want ErrDamaged", err)
+	}
+	if now := tail(t, s, hole); now.Earliest != 1 {
+		t.Errorf("a window with another hole was moved to %d", now.Earliest)
+	}
 }
