@@ -45,6 +45,12 @@ var storeMutants = []mutant{
 		pkg: "./store/natsstore", run: "TestPurgeWithoutMoveOfWindowMovesIt",
 	},
 	{
+		name: "nats checks only streams that lists show",
+		rule: "Check: a sentence for each fault",
+		file: "store/natsstore/check.go", old: "		if !st.gone && !listed[key] {", new: "		if false {",
+		pkg: "./store/natsstore", run: "TestRecordOfAnotherStreamIsNeitherShownNorRemoved",
+	},
+	{
 		name: "nats shows the record of another stream",
 		rule: "Create: must return the stream as it is kept",
 		file: "store/natsstore/create.go", old: "		if msg.Header.Get(headerSubject) != s.subjects.index(key) {",

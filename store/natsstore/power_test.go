@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,6 +81,11 @@ func TestRecordOfAnotherStreamIsNeitherShownNorRemoved(t *testing.T) {
 	}
 	if got := tail(t, seen, next); got.Config.Labels["name"] != "next" {
 		t.Errorf("a replica that knows the lost record shows the later stream as %v", got.Config.Labels)
+	}
+	wrong, err := fresh.Check(t.Context())
+	must(t, err)
+	if len(wrong) != 1 || !strings.Contains(wrong[0], lost.String()) {
+		t.Errorf("Check says %q, want a sentence about the stream without a record", wrong)
 	}
 	must(t, fresh.Remove(t.Context(), lost, reprise.RemoveSpec{}))
 	must(t, fresh.Close()) // it runs the jobs that are left
