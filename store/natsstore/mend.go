@@ -17,7 +17,7 @@ import (
 // again, or keeps what it has acknowledged.
 func (s *Store) mend(ctx context.Context, key reprise.StreamKey, last *entry) (mended bool, err error) {
 	at, err := s.started(ctx)
-	if err != nil || at.first == 0 {
+	if err != nil || at.first == 0 || last.server == "" { // a full server cannot store the move either
 		return false, err
 	}
 	first, err := s.next(ctx, key, 1)
@@ -35,13 +35,13 @@ func (s *Store) mend(ctx context.Context, key reprise.StreamKey, last *entry) (m
 	next.earliest, next.kept = left.first, left.bytes
 	next.first, next.count, next.sum, next.parts = 0, 0, 0, nil
 	next.batches, next.skips = last.follow(next.earliest)
-	p := []post{{subject: s.subjects.stream(key), state: &next, expected: last.seq, server: at.server}}
+	p := []post{{subject: s.subjects.stream(key), state: &next, expected: last.seq, server: last.server}}
 	if s.post(ctx, p); p[0].err != nil {
 		return false, p[0].err
 	}
 	s.logger.Error("the NATS server has lost the move of a window, and not the purge after it; the window is moved again",
 		"stream", key.String(), "was", last.earliest, "earliest", next.earliest)
-	s.cache.replace(key, &entry{state: &next, seq: p[0].seq, server: at.server})
+	s.cache.replace(key, &entry{state: &next, seq: p[0].seq, server: last.server})
 	return true, nil
 }
 
