@@ -44,9 +44,13 @@ const (
 	bootFirst   = "first"
 )
 
+// keptBoots is the number of such messages that are kept. A loss of power may take the newest ones, and a store without
+// any counts as one that has not tracked starts so far. So the older ones are not removed at once.
+const keptBoots = 16
+
 // tracksStarts reports whether starts of the server are told apart.
 func (s *Store) tracksStarts() bool {
-	return s.single && !s.restartKeeps && s.wire.nc.ConnectedClusterName() == ""
+	return s.single && !s.restartKeeps && !s.wire.inCluster()
 }
 
 // noServer is no id of a server.
@@ -104,7 +108,7 @@ func (s *Store) findBoot(ctx context.Context, id string) (first uint64, err erro
 	if err != nil {
 		return 0, err
 	}
-	p := []post{{subject: s.subjects.boot(), body: []byte(bootVersion + " " + id), alone: true, server: id}}
+	p := []post{{subject: s.subjects.boot(), body: []byte(bootVersion + " " + id), server: id}}
 	if msg == nil {
 		p[0].body = append(p[0].body, " "+bootFirst...)
 		s.post(ctx, p)
@@ -127,6 +131,7 @@ func (s *Store) findBoot(ctx context.Context, id string) (first uint64, err erro
 	if s.post(ctx, p); p[0].err != nil {
 		return 0, p[0].err
 	}
+	s.tidy.purgeBoots(id)
 	s.logger.Warn("the NATS server was started again and may have lost what it had not synced: streams go on in " +
 		"another epoch, which costs nobody what is there; restart=keeps if it syncs always")
 	return p[0].seq, nil

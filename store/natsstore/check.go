@@ -1,23 +1,87 @@
 package natsstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"reprise"
 	"reprise/internal/storecheck"
 )
 
 // Check reads everything and returns one sentence for each fault: a checksum mismatch, or a stream whose batches have a
-// gap or do not reach the tail. It may take long. Appends may continue meanwhile.
+// gap or do not reach the tail, or that no list shows. It may take long. Appends may continue meanwhile.
 func (s *Store) Check(ctx context.Context) (wrong []string, err error) {
 	defer func(caller context.Context) { err = storeError(caller, err) }(ctx)
+	listed := map[reprise.StreamKey]bool{}
 	list := func(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
-		return s.list(ctx, q, func(err error) { wrong = append(wrong, err.Error()) })
+		page, err := s.list(ctx, q, func(err error) { wrong = append(wrong, err.Error()) })
+		for i := range page.Streams {
+			listed[page.Streams[i].Key] = true
+		}
+		return page, err
 	}
 	faults, err := storecheck.Streams(ctx, list, s.checkStream)
+	if wrong = append(wrong, faults...); err != nil {
+		return wrong, err
+	}
+	faults, err = s.checkUnlisted(ctx, listed)
 	return append(wrong, faults...), err
+}
+
+// checkUnlisted returns a sentence for each stream that has no record in the index. Streams that were listed have one.
+func (s *Store) checkUnlisted(ctx context.Context, listed map[reprise.StreamKey]bool) (wrong []string, err error) {
+	unlisted, err := s.unlisted(ctx, listed)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range unlisted {
+		switch has, err := s.hasRecord(ctx, key); {
+		case err != nil:
+			return wrong, err
+		case !has:
+			wrong = append(wrong,
+				fmt.Sprintf("stream %s: %v: its record is lost, so that no list shows it", key, ErrDamaged))
+		}
+	}
+	return wrong, nil
+}
+
+// unlisted returns the streams that are not in listed, in the order of their keys.
+func (s *Store) unlisted(ctx context.Context, listed map[reprise.StreamKey]bool) ([]reprise.StreamKey, error) {
+	ctx, leave, err := s.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	var keys []reprise.StreamKey
+	err = s.eachState(ctx, func(key reprise.StreamKey, st *state) {
+		if !st.gone && !listed[key] {
+			keys = append(keys, key)
+		}
+	})
+	slices.SortFunc(keys, func(a, b reprise.StreamKey) int { return cmp.Compare(a.String(), b.String()) })
+	return keys, err
+}
+
+// hasRecord reports whether the index has the record of a stream, or the stream has been removed meanwhile.
+func (s *Store) hasRecord(ctx context.Context, key reprise.StreamKey) (bool, error) {
+	ctx, leave, err := s.enter(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	last, err := s.last(ctx, key)
+	if err != nil || last == nil || last.gone {
+		return err == nil, err
+	}
+	msg, err := s.present(ctx, s.index, last.index)
+	if errors.Is(err, errGone) {
+		return false, nil
+	}
+	return err == nil && msg.Header.Get(headerSubject) == s.subjects.index(key), err
 }
 
 // checkStream reads all batches of a stream. fault describes what is wrong; it is empty if nothing is.

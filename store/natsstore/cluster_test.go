@@ -1,9 +1,11 @@
 package natsstore_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -78,6 +80,37 @@ func TestClusterReplicas(t *testing.T) {
 		must(t, lost.Kill())
 		must(t, lost.Start())
 	})
+}
+
+// Calls that begin while there is no connection to a cluster record no start of a server, although one replica has the
+// streams: ids of servers prove nothing there.
+func TestClusterRecordsNoStartWhileDisconnected(t *testing.T) {
+	server := testserver.NATSCluster(t, 3, nil)[0]
+	where := place(server, "&timeout=20s")
+	openWhenThere(t, where)
+	opts := &natsstore.Options{NATS: []nats.Option{nats.IgnoreDiscoveredServers()}}
+	s, err := natsstore.Open(t.Context(), where, opts)
+	must(t, err)
+	t.Cleanup(func() { must(t, s.Close()) })
+	info := create(t, s, "s")
+	appendTo(t, s, &info, 1, []byte(label(1)))
+	for range 2 {
+		must(t, server.Kill())
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() { tail(t, s, info.Key) })
+		}
+		must(t, server.Start())
+		wg.Wait()
+	}
+	if now := tail(t, s, info.Key); now.Epoch != info.Epoch || now.Tail != 1 {
+		t.Errorf("the stream is in epoch %s with the tail %d, want %s and 1", now.Epoch, now.Tail, info.Epoch)
+	}
+	_, stream := behind(t, where)
+	msg, err := stream.GetLastMsgForSubject(t.Context(), stream.CachedInfo().Config.Name+".d.=.boot")
+	if !errors.Is(err, jetstream.ErrMsgNotFound) {
+		t.Errorf("a start is recorded: %v, %v", msg, err)
+	}
 }
 
 // slowly skips what takes a minute or two.

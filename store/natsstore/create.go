@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"reprise"
 )
 
@@ -67,7 +69,7 @@ func (s *Store) existing(ctx context.Context, info reprise.StreamInfo, last *ent
 func (s *Store) make(ctx context.Context, server string, info reprise.StreamInfo, first *reprise.AppendRequest,
 	last *entry,
 ) (reprise.StreamInfo, error) {
-	r := &record{epoch: info.Epoch, config: info.Config}
+	r := &record{key: info.Key, epoch: info.Epoch, config: info.Config}
 	body := r.encode()
 	records := []post{{subject: s.subjects.index(info.Key), body: body, unconditional: true}}
 	if s.post(ctx, records); records[0].err != nil {
@@ -99,7 +101,7 @@ func (s *Store) make(ctx context.Context, server string, info reprise.StreamInfo
 		return reprise.StreamInfo{}, p[0].err
 	}
 	// The caller owns Labels and Meta, so the cached record is decoded from the written bytes.
-	r, err := decodeRecord(body)
+	r, err := decodeRecord(info.Key, body)
 	if err != nil {
 		return reprise.StreamInfo{}, err
 	}
@@ -133,16 +135,19 @@ func (s *Store) prepareCreate(ctx context.Context, key reprise.StreamKey, st *st
 // info returns the state of a stream for the caller of the Store.
 func (s *Store) info(ctx context.Context, key reprise.StreamKey, st *state) (reprise.StreamInfo, error) {
 	r := s.cache.record(st.index)
-	if r == nil || !r.fits(st) { // another epoch: an operator has rebuilt the index
-		body, err := s.present(ctx, s.index, st.index)
+	if r == nil || !r.fits(key, st) { // another epoch: an operator has rebuilt the index
+		msg, err := s.present(ctx, s.index, st.index)
 		if err != nil {
 			return reprise.StreamInfo{}, s.explain(key, err)
 		}
-		if r, err = decodeRecord(body); err != nil {
+		if msg.Header.Get(headerSubject) != s.subjects.index(key) {
+			return reprise.StreamInfo{}, errOfAnother(key)
+		}
+		if r, err = decodeRecord(key, msg.Data); err != nil {
 			return reprise.StreamInfo{}, s.explain(key, err)
 		}
-		if !r.fits(st) {
-			return reprise.StreamInfo{}, fmt.Errorf("stream %s: %w: its record is that of another", key, ErrDamaged)
+		if !r.fits(key, st) {
+			return reprise.StreamInfo{}, errOfAnother(key)
 		}
 		s.cache.addRecord(st.index, r)
 	}
@@ -158,6 +163,11 @@ func (s *Store) info(ctx context.Context, key reprise.StreamKey, st *state) (rep
 	return info, nil
 }
 
+// errOfAnother means that the index has lost the record of a stream and given its sequence to another record.
+func errOfAnother(key reprise.StreamKey) error {
+	return fmt.Errorf("stream %s: %w: its record is that of another", key, ErrDamaged)
+}
+
 // joined reads the parts of something large.
 func (s *Store) joined(ctx context.Context, parts []part) ([]byte, error) {
 	size := 0
@@ -166,14 +176,14 @@ func (s *Store) joined(ctx context.Context, parts []part) ([]byte, error) {
 	}
 	b := make([]byte, 0, size)
 	for _, p := range parts {
-		body, err := s.present(ctx, s.name, p.seq)
+		msg, err := s.present(ctx, s.name, p.seq)
 		if err != nil {
 			return nil, err
 		}
-		if len(body) != p.len {
-			return nil, fmt.Errorf("%w: message %d has %d bytes, not %d", ErrDamaged, p.seq, len(body), p.len)
+		if len(msg.Data) != p.len {
+			return nil, fmt.Errorf("%w: message %d has %d bytes, not %d", ErrDamaged, p.seq, len(msg.Data), p.len)
 		}
-		b = append(b, body...)
+		b = append(b, msg.Data...)
 	}
 	return b, nil
 }
@@ -181,16 +191,16 @@ func (s *Store) joined(ctx context.Context, parts []part) ([]byte, error) {
 // errGone means that a message does not exist although another one points to it. It was removed meanwhile, or lost.
 var errGone = errors.New("a message no longer exists")
 
-// present returns the body of a message that is known to be written. It retries for a while if the answering server
+// present returns a message that is known to be written. It retries for a while if the answering server
 // does not have it yet.
-func (s *Store) present(ctx context.Context, stream string, seq uint64) ([]byte, error) {
+func (s *Store) present(ctx context.Context, stream string, seq uint64) (*nats.Msg, error) {
 	for patience := time.Now().Add(s.lag()); ; {
 		msg, err := s.message(ctx, stream, seq)
 		switch {
 		case err != nil:
 			return nil, err
 		case msg != nil:
-			return msg.Data, nil
+			return msg, nil
 		case time.Now().After(patience):
 			return nil, fmt.Errorf("%w: message %d of %s", errGone, seq, stream)
 		}

@@ -72,7 +72,7 @@ func TestRecordsAreReadAsWritten(t *testing.T) {
 		Labels:    map[string]string{"a": "b", "": ""},
 		Meta:      []byte{0, 1},
 	}}
-	got, err := decodeRecord(want.encode())
+	got, err := decodeRecord(want.key, want.encode())
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}

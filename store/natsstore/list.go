@@ -198,8 +198,8 @@ func (w *walk) livingOne(ctx context.Context, r *indexed) (*reprise.StreamInfo, 
 		}
 		return nil, nil
 	}
-	if s.cache.record(r.seq) == nil {
-		rec, err := decodeRecord(r.body)
+	if rec := s.cache.record(r.seq); rec == nil || !rec.fits(key, last.state) {
+		rec, err := decodeRecord(key, r.body)
 		if err != nil {
 			return nil, s.explain(key, err)
 		}

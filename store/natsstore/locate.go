@@ -56,14 +56,18 @@ func (s *Store) locate(ctx context.Context, key reprise.StreamKey, last *entry, 
 		if e, err = s.next(ctx, key, nearest.seq); err != nil {
 			return 0, err
 		}
-		begins := e.first // the first event that e leads to
-		if e.count == 0 {
-			begins = e.tail + 1
-		}
-		if e.index != last.index || begins != nearest.first {
+		if e.index != last.index || e.begins() != nearest.first {
 			return 0, fmt.Errorf("%w: message %d", errGone, nearest.seq)
 		}
 	}
+}
+
+// begins returns the first event that a reader finds from e on.
+func (e *entry) begins() uint64 {
+	if e.count == 0 {
+		return e.tail + 1
+	}
+	return e.first
 }
 
 // toward returns the oldest batch known to e that begins after the event seq, or the one that holds it.

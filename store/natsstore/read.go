@@ -48,7 +48,13 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 		switch {
 		case last.seq != before:
 		case s.single:
-			return reprise.Page{}, fmt.Errorf("stream %s: %w: %w", key, ErrDamaged, err)
+			mended, failed := s.mend(ctx, key, last)
+			if failed != nil && !errors.Is(failed, errWrongLast) {
+				return reprise.Page{}, failed
+			}
+			if !mended && failed == nil {
+				return reprise.Page{}, fmt.Errorf("stream %s: %w: %w", key, ErrDamaged, err)
+			}
 		default:
 			return reprise.Page{}, unavailable(fmt.Errorf("stream %s: %w: %w", key, errBehind, err))
 		}

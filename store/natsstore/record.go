@@ -16,12 +16,16 @@ var errNewer = fmt.Errorf("%w: written by a newer version", reprise.ErrInvalid)
 
 // record is the entry of a stream in the index: its configuration, which never changes.
 type record struct {
+	key    reprise.StreamKey // from the subject of the message
 	epoch  reprise.Epoch
 	config reprise.StreamConfig
 }
 
-// fits reports whether r is the record of a stream.
-func (r *record) fits(st *state) bool { return r.epoch == st.epoch || st.renewed }
+// fits reports whether r is the record of a stream. An index that has lost records gives their sequences again, so the
+// sequence that the stream points to may be that of another stream's record.
+func (r *record) fits(key reprise.StreamKey, st *state) bool {
+	return r.key == key && (r.epoch == st.epoch || st.renewed)
+}
 
 // encode is the body of the message:
 //
@@ -41,12 +45,13 @@ func (r *record) encode() []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-func decodeRecord(b []byte) (*record, error) {
+// decodeRecord is the inverse of encode.
+func decodeRecord(key reprise.StreamKey, b []byte) (*record, error) {
 	d, err := newDecoder(b, 0, formatVersion)
 	if err != nil {
 		return nil, err
 	}
-	r := &record{epoch: reprise.Epoch(d.text())}
+	r := &record{key: key, epoch: reprise.Epoch(d.text())}
 	r.config.Retention = reprise.Retention{
 		MaxEvents: d.signed(),
 		MaxBytes:  d.signed(),

@@ -14,7 +14,7 @@ import (
 //	NAME.s.<tenant>.<name>              the batches and other changes of a stream, in order
 //	NAME.p.<tenant>.<name>              parts of batches that are too large for a message
 //	NAME.d.<tenant>.<name>              the data of an end, if it is large
-//	NAME.d.=.boot                       the last start of the server; see boot
+//	NAME.d.=.boot                       the starts of the server; see boot
 //	NAME.w.<tenant>.<name>              headers of the first, for watchers
 //	NAME.i.<tenant>.<namespace>.<name>  the index: the configuration of a stream
 //	NAME.e.<minute>                     the streams that expire in that minute

@@ -117,8 +117,23 @@ func (t *tidy) trim(key reprise.StreamKey) {
 
 // delete deletes a message. server is the one that has given it its sequence; see change.
 func (t *tidy) delete(server, stream string, seq uint64) {
+	t.add(func(ctx context.Context) error { return t.s.deleteMessage(ctx, server, stream, seq) })
+}
+
+func (s *Store) deleteMessage(ctx context.Context, server, stream string, seq uint64) error {
+	return s.change(ctx, server, "STREAM.MSG.DELETE."+stream, map[string]any{"seq": seq, "no_erase": true})
+}
+
+// deleteRecord deletes the record of a stream from the index. If the index has lost that record, its sequence may be
+// that of another stream's record, which stays.
+func (t *tidy) deleteRecord(server string, key reprise.StreamKey, seq uint64) {
 	t.add(func(ctx context.Context) error {
-		return t.s.change(ctx, server, "STREAM.MSG.DELETE."+stream, map[string]any{"seq": seq, "no_erase": true})
+		var answer stored
+		err := t.s.request(ctx, "STREAM.MSG.GET."+t.s.index, &getRequest{Seq: seq}, &answer)
+		if err != nil || answer.Message.Subject != t.s.subjects.index(key) {
+			return err
+		}
+		return t.s.deleteMessage(ctx, server, t.s.index, seq)
 	})
 }
 
@@ -127,6 +142,14 @@ func (t *tidy) purge(server string, key reprise.StreamKey, before uint64) {
 	t.add(func(ctx context.Context) error {
 		return errors.Join(t.purgeSubject(ctx, server, t.s.subjects.parts(key), before),
 			t.purgeSubject(ctx, server, t.s.subjects.data(key), before))
+	})
+}
+
+// purgeBoots deletes all but the newest messages about starts; see boot.
+func (t *tidy) purgeBoots(server string) {
+	t.add(func(ctx context.Context) error {
+		req := map[string]any{"filter": t.s.subjects.boot(), "keep": keptBoots}
+		return t.s.change(ctx, server, "STREAM.PURGE."+t.s.name, req)
 	})
 }
 

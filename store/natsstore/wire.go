@@ -32,6 +32,8 @@ type wire struct {
 	denied error
 
 	bound bound
+	// clustered is the last known result of inCluster.
+	clustered atomic.Bool
 }
 
 // awaiter receives the answers to a request. Its methods are called by one goroutine at a time and must not block.
@@ -77,7 +79,20 @@ func connect(ctx context.Context, set *settings) (*wire, error) {
 		w.nc.Close()
 		return nil, err
 	}
+	w.inCluster()
 	return w, nil
+}
+
+// inCluster reports whether the connected server belongs to a cluster. While there is no connection the client does not
+// know, and the result is that of the last connection.
+func (w *wire) inCluster() bool {
+	reconnects := w.nc.Stats().Reconnects
+	name := w.nc.ConnectedClusterName()
+	// "" is the name of no cluster only if the connection existed all the time.
+	if name != "" || w.nc.ConnectedServerId() != "" && w.nc.Stats().Reconnects == reconnects {
+		w.clustered.Store(name != "")
+	}
+	return w.clustered.Load()
 }
 
 // dispatch passes an answer to its awaiter. It drops answers that come too late.

@@ -1,0 +1,181 @@
+package natsstore_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"reprise"
+	"reprise/internal/testserver"
+	"reprise/store/natsstore"
+)
+
+// part is the folder of one JetStream stream, which a loss of power may set back alone.
+type part struct {
+	t      *testing.T
+	server *testserver.NATSServer
+	dir    string
+	saved  string
+}
+
+// save keeps the files of the JetStream stream as they are.
+func (p *part) save() {
+	p.t.Helper()
+	p.saved = filepath.Join(p.t.TempDir(), "part")
+	must(p.t, p.server.Pause())
+	must(p.t, os.CopyFS(p.saved, os.DirFS(p.dir)))
+	must(p.t, p.server.Resume())
+}
+
+// lose restarts the server with the files that were saved.
+func (p *part) lose() {
+	p.t.Helper()
+	must(p.t, p.server.Kill())
+	must(p.t, os.RemoveAll(p.dir))
+	must(p.t, os.CopyFS(p.dir, os.DirFS(p.saved)))
+	must(p.t, p.server.Start())
+}
+
+// createLabeled creates a stream whose configuration has its name as a label.
+func createLabeled(t *testing.T, s *natsstore.Store, name string) reprise.StreamKey {
+	t.Helper()
+	info, err := s.Create(t.Context(), reprise.StreamInfo{
+		Key: reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name}, Epoch: reprise.NewEpoch(),
+		Created: time.UnixMilli(time.Now().UnixMilli()),
+		Config:  reprise.StreamConfig{Labels: map[string]string{"name": name}},
+	})
+	must(t, err)
+	return info.Key
+}
+
+// The index alone loses the record of a stream, and a stream that is created then gets its number: each is shown with
+// its own configuration or as damaged, and the removal of the first leaves the record of the second.
+func TestRecordOfAnotherStreamIsNeitherShownNorRemoved(t *testing.T) {
+	server := testserver.NATS(t, nil)
+	where := place(server, "")
+	seen := openWhenThere(t, where)
+	create(t, seen, "before")
+	_, stream := behind(t, where)
+	name := stream.CachedInfo().Config.Name
+	index := &part{t: t, server: server, dir: filepath.Join(server.Dir(), "jetstream", "$G", "streams", name+"_INDEX")}
+	index.save()
+	lost := createLabeled(t, seen, "lost")
+	index.lose()
+	creator := openWhenThere(t, where)
+	tail(t, seen, lost) // which has the record in its memory
+	next := createLabeled(t, creator, "next")
+	must(t, errors.Join(server.Kill(), server.Start())) // so that both are in another epoch than their records
+
+	fresh := openWhenThere(t, where)
+	if got := tail(t, fresh, next); got.Config.Labels["name"] != "next" {
+		t.Errorf("the later stream is shown as %v", got.Config.Labels)
+	}
+	if page, err := fresh.Read(t.Context(), lost, 0, 0); !errors.Is(err, natsstore.ErrDamaged) {
+		t.Errorf("the stream without a record is shown as %v: %v, want ErrDamaged", page.Info.Config.Labels, err)
+	}
+	if got := tail(t, seen, next); got.Config.Labels["name"] != "next" {
+		t.Errorf("a replica that knows the lost record shows the later stream as %v", got.Config.Labels)
+	}
+	wrong, err := fresh.Check(t.Context())
+	must(t, err)
+	if len(wrong) != 1 || !strings.Contains(wrong[0], lost.String()) {
+		t.Errorf("Check says %q, want a sentence about the stream without a record", wrong)
+	}
+	must(t, fresh.Remove(t.Context(), lost, reprise.RemoveSpec{}))
+	must(t, fresh.Close()) // it runs the jobs that are left
+	list, err := openWhenThere(t, where).List(t.Context(), reprise.ListQuery{AllNamespaces: true, Limit: 10})
+	must(t, err)
+	if len(list.Streams) != 2 || list.Streams[0].Key != next {
+		t.Errorf("%d streams are listed after the removal of the one without a record, want 2", len(list.Streams))
+	}
+}
+
+// A loss of power takes the message about the last start: the one about the start before shows that there was another,
+// so that streams move to another epoch. Only so many of those messages are kept.
+func TestLostMarkOfStartChangesEpoch(t *testing.T) {
+	server := testserver.NATS(t, nil)
+	where := place(server, "")
+	s := openWhenThere(t, where)
+	key := create(t, s, "s").Key
+	appendMore(t, s, key, 3)
+	restart := func() {
+		t.Helper()
+		must(t, errors.Join(server.Kill(), server.Start()))
+	}
+	restart()
+	before := tail(t, s, key)
+	js, stream := behind(t, where)
+	marks := stream.CachedInfo().Config.Name + ".d.=.boot"
+	mark, err := stream.GetLastMsgForSubject(t.Context(), marks)
+	must(t, err)
+	must(t, stream.DeleteMsg(t.Context(), mark.Sequence))
+	restart()
+	now := tail(t, openWhenThere(t, where), key)
+	isForkOf(t, now, before.Epoch, 3)
+
+	const most = 16
+	for i := range most {
+		_, err := js.Publish(t.Context(), marks, fmt.Appendf(nil, "1 start%d", i))
+		must(t, err)
+	}
+	restart()
+	tail(t, s, key)
+	messages(t, stream, 1+3+3+most) // the stream has been created, appended to and moved to another epoch three times
+}
+
+// A loss of power takes the move of a window and not the purge after it: the window begins where events are. What is
+// missing elsewhere, or without a restart of the server, is damage.
+func TestPurgeWithoutMoveOfWindowMovesIt(t *testing.T) {
+	server := testserver.NATS(t, nil)
+	where := place(server, "")
+	s := openWhenThere(t, where)
+	key, hole := create(t, s, "s").Key, create(t, s, "hole").Key
+	appendMore(t, s, key, 50)
+	appendMore(t, s, hole, 50)
+	_, stream := behind(t, where)
+	name := stream.CachedInfo().Config.Name
+	batch := func(key reprise.StreamKey, n int) uint64 { // the sequence of batch n
+		t.Helper()
+		subject := name + ".s.default." + key.Name
+		seq := uint64(0)
+		for range n + 1 { // the first message is the creation
+			msg, err := stream.GetMsg(t.Context(), seq+1, jetstream.WithGetMsgSubject(subject))
+			must(t, err)
+			seq = msg.Sequence
+		}
+		return seq
+	}
+	must(t, stream.DeleteMsg(t.Context(), batch(hole, 45)))
+	for _, key := range []reprise.StreamKey{key, hole} {
+		must(t, stream.Purge(t.Context(), jetstream.WithPurgeSubject(name+".s.default."+key.Name),
+			jetstream.WithPurgeSequence(batch(key, 41))))
+	}
+	if _, err := s.Read(t.Context(), key, 0, 1); !errors.Is(err, natsstore.ErrDamaged) {
+		t.Errorf("without a restart: %v, want ErrDamaged", err)
+	}
+	must(t, errors.Join(server.Kill(), server.Start()))
+	tail(t, s, key) // moves to another epoch
+	page, err := openWhenThere(t, where).Read(t.Context(), key, 0, 1<<20)
+	must(t, err)
+	if page.Info.Earliest != 41 || page.Info.Tail != 50 || page.Info.Bytes != int64(10*len(label(50))) {
+		t.Errorf("the window is %d to %d with %d bytes, want 41 to 50 with 30", page.Info.Earliest, page.Info.Tail,
+			page.Info.Bytes)
+	}
+	appendMore(t, s, key, 5)
+	if n := len(all(t, s, key)); n != 15 {
+		t.Errorf("%d batches can be read after 5 more, want 15", n)
+	}
+	tail(t, s, hole)
+	if _, err := s.Read(t.Context(), hole, 0, 1<<20); !errors.Is(err, natsstore.ErrDamaged) {
+		t.Errorf("with another hole in the window: %v, want ErrDamaged", err)
+	}
+	if now := tail(t, s, hole); now.Earliest != 1 {
+		t.Errorf("a window with another hole was moved to %d", now.Earliest)
+	}
+}
