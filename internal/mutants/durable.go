@@ -261,4 +261,13 @@ var durableMutants = []mutant{
 		pkg:  "./store/redisstore",
 		run:  "TestStreamsInNoListAreListedAgain",
 	},
+	{
+		name: "cache joins a page that does not follow the position",
+		rule: "Read: the batches must come in order and without a hole",
+		file: "store/storewrap/cache.go",
+		old:  "		page.Batches = nil // they need not follow the position\n",
+		new:  "",
+		pkg:  "./store/storewrap",
+		run:  "TestCacheWithNewerBatchesThanTheState",
+	},
 }
