@@ -270,4 +270,22 @@ var durableMutants = []mutant{
 		pkg:  "./store/storewrap",
 		run:  "TestCacheWithNewerBatchesThanTheState",
 	},
+	{
+		name: "redis trims by bytes that a promotion may have lost",
+		rule: "Store: a stream that may have lost events must be put into another epoch",
+		file: "store/redisstore/remove.lua",
+		old:  "  if st[6] ~= ARGV[8] and st[6] ~= (history()) then return {'5'} end\n",
+		new:  "",
+		pkg:  "./store/redisstore",
+		run:  "TestTrimAfterServerHasChanged",
+	},
+	{
+		name: "redis trims nothing after a start that lost nothing",
+		rule: "Remove: forgets the events before RemoveSpec.Trim",
+		file: "store/redisstore/remove.go",
+		old:  "			trusted = got.history\n",
+		new:  "",
+		pkg:  "./store/redisstore",
+		run:  "TestTrimAfterServerHasChanged",
+	},
 }
