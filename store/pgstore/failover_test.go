@@ -208,3 +208,32 @@ func TestStandbyIsNotRead(t *testing.T) {
 		t.Errorf("after the promotion: tail %d", got)
 	}
 }
+
+// TestTrimAfterPromotionCountsTheEventsThatAreLeft: a trim by one who counts events that the standby lacks finds the
+// loss, and changes nothing. Stream.Trim then leaves the bytes of the events that are there.
+func TestTrimAfterPromotionCountsTheEventsThatAreLeft(t *testing.T) {
+	p := newPromotion(t, "")
+	before := p.info(t, "lossy")
+	p.fail(t)
+	spec := reprise.RemoveSpec{Trim: 8, Kept: before.Bytes / 2, Epoch: before.Epoch}
+	eventually(t, "the standby has taken over", func() bool {
+		err := p.store.Remove(t.Context(), key("lossy"), spec)
+		if err != nil && !errors.Is(err, reprise.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
+	page, err := p.store.Read(t.Context(), key("lossy"), 0, 1<<20)
+	check(t, err)
+	if got := page.Info; got.Epoch == before.Epoch || got.Earliest != 1 || got.Tail != 10 {
+		t.Fatalf("after a trim in the epoch before: %+v", got)
+	}
+	left := int64(0)
+	for _, b := range page.Batches[7:] {
+		left += int64(len(b.Bytes))
+	}
+	check(t, p.streams["lossy"].Trim(t.Context(), 8))
+	if got := p.info(t, "lossy"); got.Earliest != 8 || got.Bytes != left {
+		t.Errorf("%d bytes are kept from %d on, want %d from 8 on", got.Bytes, got.Earliest, left)
+	}
+}

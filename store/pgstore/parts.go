@@ -79,8 +79,10 @@ func (s *Store) tidy(ctx context.Context) error {
 	t := tidying{store: s, conn: conn.Conn()}
 	err = t.run(ctx)
 	switch code := sqlState(err); {
-	case errors.Is(err, errBusy), code == lockTimeout, code == noTable:
-		return nil // another transaction has the lock or has dropped the partition: retry at the next run
+	case errors.Is(err, errBusy), errors.Is(err, errNotEmpty), code == lockTimeout, code == noTable:
+		// Another transaction has the lock or has dropped the partition, or another server has taken over: retry at the
+		// next run.
+		return nil
 	}
 	return err
 }
@@ -236,13 +238,30 @@ func (t *tidying) empty(ctx context.Context, n int) error {
 			return err
 		}
 	}
-	return t.alone(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(
-			ctx, t.store.opts.in(fmt.Sprintf(`DROP TABLE IF EXISTS {schema}.batches_%d`, n)),
-		); err != nil {
-			return err
-		}
-		_, err := tx.Exec(ctx, t.store.opts.in(`DELETE FROM {schema}.parts WHERE n = $1`), n)
+	return t.alone(ctx, func(ctx context.Context, tx pgx.Tx) error { return t.drop(ctx, tx, n) })
+}
+
+// errNotEmpty means that a partition cannot be dropped, although it was emptied.
+var errNotEmpty = errors.New("the partition is not empty")
+
+// drop drops a closed partition with no row in a window. Through a pooler the transactions that have emptied it may
+// have been lost: another server, or the same one after a crash, has the rows there again, or takes appends there.
+func (t *tidying) drop(ctx context.Context, tx pgx.Tx, n int) error {
+	var unused bool
+	err := tx.QueryRow(ctx, t.store.opts.in(fmt.Sprintf(`SELECT %[1]d < (SELECT max(p.n) FROM {schema}.parts p)
+		AND NOT EXISTS (SELECT FROM {schema}.batches_%[1]d b JOIN {schema}.streams s ON s.id = b.stream
+			WHERE b.last >= s.earliest)`, n))).Scan(&unused)
+	if err != nil {
 		return err
-	})
+	}
+	if !unused {
+		return errNotEmpty
+	}
+	if _, err := tx.Exec(
+		ctx, t.store.opts.in(fmt.Sprintf(`DROP TABLE IF EXISTS {schema}.batches_%d`, n)),
+	); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, t.store.opts.in(`DELETE FROM {schema}.parts WHERE n = $1`), n)
+	return err
 }

@@ -2,19 +2,22 @@ package pgstore
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"reprise"
 )
 
 const (
+	// A stream that another server may have had more of is adopted first: the bytes that the caller counts may be lost.
 	trimStatement = `WITH s AS (
-		SELECT id, epoch FROM {schema}.streams WHERE key = $1
+		SELECT id, epoch, ($2 = '' OR epoch = $2) AND line <> {schema}.line() AND (NOT $5 OR $3 > tail + 1) AS to_adopt
+		FROM {schema}.streams WHERE key = $1
 	), u AS (
 		UPDATE {schema}.streams u SET earliest = least($3, u.tail + 1), bytes = $4
-		FROM s WHERE u.id = s.id AND ($2 = '' OR u.epoch = $2) AND u.earliest < $3
+		FROM s WHERE u.id = s.id AND NOT s.to_adopt AND ($2 = '' OR u.epoch = $2) AND u.earliest < $3
 	)
-	SELECT id FROM s`
+	SELECT epoch, to_adopt FROM s`
 
 	removeStatement = `WITH s AS (
 		DELETE FROM {schema}.streams WHERE key = $1 AND ($2 = '' OR epoch = $2) RETURNING id
@@ -50,22 +53,39 @@ func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 	defer s.use.RUnlock()
 	p := new(params).text(key.String()).text(string(spec.Epoch))
 	hashes := hashList{hashOf(key)}
-	found := false
-	take := func([][]byte) error {
-		found = true
-		return nil
-	}
 	switch {
 	case spec.Trim > 0:
-		err := s.commit(ctx, hashes, statement{s.sql.trim, p.int8(bigint(spec.Trim)).int8(spec.Kept), take})
-		if err == nil && !found {
-			err = reprise.ErrNotFound
-		}
-		return err
+		return s.trim(ctx, key, &spec)
 	case !spec.Remember.IsZero():
-		return s.commit(ctx, hashes, statement{s.sql.mark, p.int8(nanos(spec.Remember)), take})
+		return s.commit(ctx, hashes, statement{s.sql.mark, p.int8(nanos(spec.Remember)), nil})
 	}
-	return s.commit(ctx, hashes, statement{s.sql.remove, p, take})
+	return s.commit(ctx, hashes, statement{s.sql.remove, p, nil})
+}
+
+// trim moves the start of the window. The first trim after a change of the server adopts the stream. If that moves it
+// to another epoch than that of spec, it is not trimmed.
+func (s *Store) trim(ctx context.Context, key reprise.StreamKey, spec *reprise.RemoveSpec) error {
+	p := new(params).text(key.String()).text(string(spec.Epoch)).int8(bigint(spec.Trim)).int8(spec.Kept).
+		bool(s.opts.FailoverKeeps)
+	for range maxTries {
+		found, foreign, epoch := false, false, reprise.Epoch("")
+		err := s.commit(ctx, hashList{hashOf(key)}, statement{s.sql.trim, p, func(row [][]byte) error {
+			found, foreign, epoch = true, boolOf(row[1]), reprise.Epoch(row[0])
+			return nil
+		}})
+		switch {
+		case err != nil:
+			return err
+		case !found:
+			return reprise.ErrNotFound
+		case !foreign:
+			return nil
+		}
+		if err := s.adopt(ctx, []claim{{key, epoch, spec.Trim}}); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: stream %s: one server after the other takes over", reprise.ErrUnavailable, key)
 }
 
 const (

@@ -2,9 +2,11 @@ package redisstore_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"reprise"
 	"reprise/internal/testserver"
@@ -91,4 +93,79 @@ func owner(t *testing.T, cluster *testserver.RedisCluster, key string) (has, oth
 		t.Fatalf("no node has %s", key)
 	}
 	return has, other
+}
+
+// TestClusterFailoverLosesListEntries: the node with the lists is killed, and a replica of it that lags is promoted.
+// Streams of the other nodes lose their list entries, and their numbers are given again. They are listed again, and the
+// removal of one takes no other one out of the lists.
+func TestClusterFailoverLosesListEntries(t *testing.T) {
+	cluster := testserver.Cluster(t, 3)
+	s := mustOpen(t, cluster.URL(), nil)
+	create(t, s, "before")
+	const number = "reprise:{reprise}:number"
+	lists, _ := owner(t, cluster, number)
+	replica := testserver.Redis(t, &testserver.RedisOptions{Cluster: true})
+	host, port, _ := strings.Cut(lists.Addr(), ":")
+	command(t, replica, "CLUSTER", "MEET", host, port)
+	id := command(t, lists, "CLUSTER", "MYID")
+	until(t, "the replica knows the node", func() bool {
+		reply, err := replica.Command("CLUSTER", "REPLICATE", id)
+		return err == nil && reply == "OK"
+	})
+	until(t, "the replica is in sync", func() bool {
+		return strings.Contains(command(t, replica, "INFO", "replication"), "master_link_status:up")
+	})
+	// From here on the replica gets nothing any more.
+	command(t, lists, "ACL", "SETUSER", "default", "-psync", "-sync")
+	command(t, lists, "CLIENT", "KILL", "TYPE", "replica")
+
+	others := map[*testserver.RedisServer][]string{} // what the other nodes keep
+	for i := 0; i < 20 || len(others) < 2; i++ {
+		info := create(t, s, fmt.Sprint("lost/", i))
+		at, _ := owner(t, cluster, "reprise:{"+info.Key.String()+"}:state")
+		if at == lists {
+			must(t, s.Remove(t.Context(), info.Key, reprise.RemoveSpec{}))
+			continue
+		}
+		others[at] = append(others[at], info.Key.Name)
+	}
+	must(t, lists.Kill())
+	until(t, "the replica is promoted", func() bool {
+		_, err := replica.Command("CLUSTER", "FAILOVER", "TAKEOVER")
+		return err == nil && strings.Contains(command(t, replica, "INFO", "replication"), "role:master")
+	})
+	until(t, "the lists are back", func() bool {
+		_, err := s.List(t.Context(), everything)
+		return err == nil
+	})
+	after := "after" // it gets the number of the first lost stream
+	until(t, "a stream is made", func() bool {
+		_, err := s.Create(t.Context(), reprise.StreamInfo{
+			Key:   reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: after},
+			Epoch: reprise.NewEpoch(), Created: time.Now(),
+		})
+		return err == nil
+	})
+	if got := names(t, s); len(got) != 2 {
+		t.Fatalf("listed: %q; nothing was lost: this tests nothing", got)
+	}
+	var want []string
+	for _, lost := range others {
+		want = append(want, lost[1:]...)
+		must(t, s.Remove(t.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: lost[0]},
+			reprise.RemoveSpec{}))
+	}
+	wantNames(t, s, after, "before")
+	sizes, err := s.Sizes(t.Context())
+	must(t, err)
+	if size := sizes[reprise.DefaultTenant]; size.Streams != int64(2+len(want)) {
+		t.Errorf("%d streams, want %d", size.Streams, 2+len(want))
+	}
+	got := names(t, s)
+	want = append(want, after, "before")
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("listed: %q, want %q", got, want)
+	}
 }

@@ -188,14 +188,15 @@ func (s *Store) enlist(ctx context.Context, info *reprise.StreamInfo) (number ui
 
 // delist removes streams from the lists.
 func (s *Store) delist(ctx context.Context, places ...place) error {
-	commands := make([]rueidis.Completed, 0, 4*len(places))
-	for _, p := range places {
-		for _, list := range s.keys.lists(p.key) {
-			commands = append(commands,
-				s.client.B().Zremrangebyscore().Key(list).Min(decimal(p.number)).Max(decimal(p.number)).Build())
-		}
+	if len(places) == 0 {
+		return nil
 	}
-	for _, r := range s.client.DoMulti(ctx, commands...) {
+	calls := make([]call, len(places))
+	for i, p := range places {
+		lists := s.keys.lists(p.key)
+		calls[i] = call{keys: lists[:], args: []string{decimal(p.number), p.key.String()}}
+	}
+	for _, r := range s.run(ctx, delistScript, 0, calls...) {
 		if err := r.Error(); err != nil {
 			return err
 		}

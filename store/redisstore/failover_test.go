@@ -225,3 +225,38 @@ func TestWaitForReplicaBeforeAcknowledging(t *testing.T) {
 	info.Tail++
 	appendN(t, s, &info, 3)
 }
+
+// A trim by one who counts events that the promoted replica lacks finds the loss, and changes nothing. After a start
+// that lost nothing it trims, and leaves it to an appender to know of more events.
+func TestTrimAfterServerHasChanged(t *testing.T) {
+	primary, replica := pair(t)
+	p := newProxy(t, primary.Addr())
+	s := mustOpen(t, p.url(primary.URL()), nil)
+	info := create(t, s, "s")
+	appendN(t, s, &info, 10)
+	restart(t, primary, s)
+	must(t, s.Remove(t.Context(), info.Key, reprise.RemoveSpec{Trim: 2, Kept: 45, Epoch: info.Epoch}))
+	if got := read(t, s, info.Key).Info; got.Earliest != 2 || got.Bytes != 45 || got.Epoch != info.Epoch {
+		t.Errorf("after a trim and a start that lost nothing: %+v", got)
+	}
+	until(t, "the replica has all", func() bool {
+		return field(command(t, replica, "INFO", "replication"), "slave_repl_offset") ==
+			field(command(t, primary, "INFO", "replication"), "master_repl_offset") &&
+			command(t, replica, "HGET", "reprise:{default/s}:state", "k") == "45"
+	})
+	must(t, primary.Kill())
+	command(t, replica, "REPLICAOF", "NO", "ONE")
+	p.redirect(replica.Addr())
+	until(t, "the replica has taken over", func() bool {
+		err := s.Remove(t.Context(), info.Key, reprise.RemoveSpec{Trim: 8, Kept: 1000, Epoch: info.Epoch})
+		if err != nil {
+			wantError(t, err, reprise.ErrUnavailable)
+		}
+		return err == nil
+	})
+	got := read(t, s, info.Key).Info
+	forked(t, got, info.Epoch, 10)
+	if got.Earliest != 2 || got.Bytes != 45 {
+		t.Errorf("after a trim in the epoch before: %+v", got)
+	}
+}

@@ -13,6 +13,7 @@ import (
 //	reprise:{reprise}:number             the number of the stream that was created last
 //	reprise:{reprise}:list...            sorted sets: the streams by number, four times; see listKey
 //	reprise:{reprise}:ends               sorted set: the streams that have ended, by End.Expires
+//	reprise:{reprise}:histories          hash: the histories of the masters; see relist
 //
 // The key of the state is also the name of the channel that announces changes of the stream.
 type keys struct{ prefix string }
@@ -27,6 +28,7 @@ func (k keys) of(key reprise.StreamKey) string {
 func (k keys) index(name string) string { return k.prefix + ":{" + k.prefix + "}:" + name }
 func (k keys) number() string           { return k.index("number") }
 func (k keys) ends() string             { return k.index("ends") }
+func (k keys) histories() string        { return k.index("histories") }
 
 // listKey returns the key of the sorted set of a tenant's streams in a namespace. An empty tenant means all tenants,
 // and allNamespaces means all namespaces.

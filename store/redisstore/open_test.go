@@ -79,7 +79,7 @@ func TestPasswordThatIsWrongIsInvalid(t *testing.T) {
 func TestUserWithFewRights(t *testing.T) {
 	on := testserver.Redis(t, nil)
 	rules := "on >pw ~reprise:* &reprise:* -@all +hello +auth +ping +client|setname +info +evalsha +eval +evalsha_ro +eval_ro" +
-		" +hmget +hget +hgetall +hstrlen +hset +del +unlink +pexpireat +xadd +xtrim +xrange +incr +get +zadd +zrem +zrange +zcard +zremrangebyscore" +
+		" +hmget +hget +hgetall +hstrlen +hset +del +unlink +pexpireat +xadd +xtrim +xrange +incr +get +zadd +zrem +zrange +zcard +scan +set" +
 		" +multi +exec +role +spublish +ssubscribe +sunsubscribe"
 	command(t, on, append([]string{"ACL", "SETUSER", "reprise"}, strings.Fields(rules)...)...)
 	s := mustOpen(t, "redis://reprise:pw@"+on.Addr(), nil)
@@ -99,6 +99,10 @@ func TestUserWithFewRights(t *testing.T) {
 	stop()
 	_, err = s.Stats(t.Context())
 	must(t, err)
+	loseEntries(t, on, 0)
+	if sizes, err := s.Sizes(t.Context()); err != nil || sizes[reprise.DefaultTenant].Streams != 1 {
+		t.Fatal(sizes, err)
+	}
 	swept, err := s.Sweep(t.Context(), time.Now().Add(time.Second), time.Now().Add(time.Hour), 10)
 	if err != nil || len(swept) != 1 {
 		t.Fatal(swept, err)

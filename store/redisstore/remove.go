@@ -22,25 +22,64 @@ func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 	what := []string{"drop"}
 	switch {
 	case spec.Trim != 0:
-		what = []string{"trim", decimal(spec.Trim), strconv.FormatInt(spec.Kept, 10), decimal(spec.Trim - 1)}
+		return s.trim(bounded, ctx, key, &spec)
 	case !spec.Remember.IsZero():
 		what = []string{"mark", millis(spec.Remember)}
 	}
 	r := s.run(bounded, removeScript, s.opts.Wait, s.removal(key, spec.Epoch, what...))[0]
-	st, found, err := removed(key, r)
-	switch {
-	case err != nil:
+	st, err := removed(key, r)
+	if st == nil || err != nil {
 		return storeError(ctx, err)
-	case !found && spec.Trim != 0:
-		return reprise.ErrNotFound
-	case st == nil || spec.Trim != 0:
-		return nil
 	}
 	// If this fails, List detects the unused entry and deletes it.
 	if err := s.delist(bounded, place{number: st.number, key: key}); err != nil {
 		return storeError(ctx, err)
 	}
 	return storeError(ctx, s.forgetEnd(bounded, key, st.info.Epoch))
+}
+
+// trim moves the start of the window. If the stream may have lost events, which spec.Kept then counts, it moves to
+// another epoch first; a trim in the epoch before does nothing. asked is the caller's context.
+func (s *Store) trim(ctx, asked context.Context, key reprise.StreamKey, spec *reprise.RemoveSpec) error {
+	trusted := ""
+	for range adoptRounds {
+		r := s.run(ctx, removeScript, s.opts.Wait, s.removal(key, spec.Epoch,
+			"trim", decimal(spec.Trim), strconv.FormatInt(spec.Kept, 10), decimal(spec.Trim-1), trusted))[0]
+		code, err := removalCode(r)
+		switch {
+		case err != nil:
+			return err
+		case code == "1":
+			return reprise.ErrNotFound
+		case code != "5":
+			return nil
+		}
+		got, err := s.view(ctx, asked, key, 0, 0)
+		if err != nil {
+			return err
+		}
+		doubtful, err := s.mayHaveLost(ctx, &got.page.Info, got.history, &got.server)
+		if err != nil {
+			return err
+		}
+		if !doubtful { // as Read, a trim leaves the history for an appender that may know of more events
+			trusted = got.history
+			continue
+		}
+		if err := s.adopt(ctx, key, got.page.Info.Epoch); err != nil {
+			return err
+		}
+	}
+	return errOtherServer
+}
+
+// removalCode returns the first part of the answer of remove.lua.
+func removalCode(r rueidis.RedisResult) (string, error) {
+	answer, err := r.ToArray()
+	if err != nil {
+		return "", err
+	}
+	return answer[0].ToString()
 }
 
 // removal returns the arguments of remove.lua.
@@ -51,22 +90,22 @@ func (s *Store) removal(key reprise.StreamKey, epoch reprise.Epoch, what ...stri
 	}
 }
 
-// removed parses the answer of remove.lua. st is nil if nothing was removed; found reports whether the stream exists.
-func removed(key reprise.StreamKey, r rueidis.RedisResult) (st *state, found bool, err error) {
+// removed parses the answer of remove.lua. st is nil if nothing was removed.
+func removed(key reprise.StreamKey, r rueidis.RedisResult) (st *state, err error) {
 	answer, err := r.ToArray()
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	code, err := answer[0].ToString()
 	if err != nil || code != "9" {
-		return nil, code != "1", err
+		return nil, err
 	}
 	fields, err := answer[1].AsStrSlice()
 	if err != nil {
-		return nil, true, err
+		return nil, err
 	}
 	parsed, err := parseState(key, fields)
-	return &parsed, true, err
+	return &parsed, err
 }
 
 // forgetEnd removes an epoch of a stream from the expiry queue.

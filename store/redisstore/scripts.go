@@ -26,6 +26,12 @@ var (
 	removeText string
 	//go:embed list.lua
 	listText string
+	//go:embed delist.lua
+	delistText string
+	//go:embed relist.lua
+	relistText string
+	//go:embed renumber.lua
+	renumberText string
 )
 
 // The server refuses a script without flags, before it has any effect, if memory, disk or replicas for writes are
@@ -37,6 +43,10 @@ var (
 	removeScript = newScript("#!lua flags=allow-oom", removeText)
 	listScript   = newScript("#!lua", listText)
 	readScript   = newScript("#!lua flags=no-writes", readText)
+
+	delistScript   = newScript("#!lua flags=allow-oom", delistText)
+	relistScript   = newScript("#!lua flags=allow-oom", relistText)
+	renumberScript = newScript("#!lua flags=allow-oom", renumberText)
 )
 
 // script is a Lua script that the server caches under its SHA-1.

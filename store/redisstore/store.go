@@ -82,6 +82,7 @@ type Store struct {
 	watches watches
 	replays replays
 	keepers keepers
+	refused sync.Once // logs that the server refuses SCAN
 }
 
 var (

@@ -73,7 +73,7 @@ func (w *sweeping) some(limit int) (more bool, err error) {
 	var done []string
 	var left []place
 	for i, r := range s.run(w.ctx, removeScript, s.opts.Wait, calls...) {
-		st, _, rerr := removed(list[i].key, r)
+		st, rerr := removed(list[i].key, r)
 		switch {
 		case rerr != nil:
 			err = rerr

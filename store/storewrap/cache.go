@@ -77,6 +77,16 @@ func (c *Cached) Read(ctx context.Context, key reprise.StreamKey, after uint64, 
 	if err != nil || maxBytes <= 0 {
 		return page, err
 	}
+	// A batch in memory after the tail was read a moment ago, or lost since. Only a read from there can tell inner.
+	if last := c.batches.last(key, page.Info.Epoch); last > page.Info.Tail {
+		if page, err = c.inner.Read(ctx, key, max(after, last), maxBytes); err != nil {
+			return page, err
+		}
+		if last > page.Info.Tail {
+			c.batches.forget(key)
+		}
+		page.Batches = nil // they need not follow the position
+	}
 	got := collected{after: after, maxBytes: maxBytes, info: page.Info}
 	for {
 		if page.Info.Epoch != got.info.Epoch { // the stream is in another epoch now
@@ -175,6 +185,17 @@ func (m *batchCache) has(key reprise.StreamKey, after uint64) bool {
 	defer m.mu.Unlock()
 	s := m.streams[key]
 	return s != nil && s.holds(s.at(after+1), after+1)
+}
+
+// last returns the seq of the last event in memory of an epoch of a stream, or 0 if there is none.
+func (m *batchCache) last(key reprise.StreamKey, epoch reprise.Epoch) uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.streams[key]
+	if s == nil || s.epoch != epoch || len(s.kept) == 0 {
+		return 0
+	}
+	return s.kept[len(s.kept)-1].Value.(*kept).batch.Last()
 }
 
 // take adds to a page the batches in memory that follow it.

@@ -139,3 +139,44 @@ func TestCacheIsBounded(t *testing.T) {
 		t.Errorf("a batch that is larger than the cache: %+v, before %+v", s.Stats(), before)
 	}
 }
+
+// late is a Store whose next Read shows the state of a moment ago.
+type late struct {
+	reprise.Store
+	before *reprise.Page
+}
+
+func (l *late) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+	if page := l.before; page != nil {
+		l.before = nil
+		return *page, nil
+	}
+	return l.Store.Read(ctx, key, after, maxBytes)
+}
+
+// TestCacheWithNewerBatchesThanTheState: batches that others have put into memory since the state was read are no hole
+// and no loss.
+func TestCacheWithNewerBatchesThanTheState(t *testing.T) {
+	inner := &late{Store: memstore.New(nil)}
+	s, err := storewrap.Cache(inner, nil)
+	check(t, err)
+	mustCreate(t, s, key("s"))
+	mustAppend(t, s, request(key("s"), 1, "event"))
+	before, err := inner.Read(t.Context(), key("s"), 0, 0)
+	check(t, err)
+	for first := uint64(2); first <= 3; first++ {
+		mustAppend(t, s, request(key("s"), first, "event"))
+	}
+	_, err = s.Read(t.Context(), key("s"), 0, 1<<20)
+	check(t, err)
+	for first := uint64(4); first <= 5; first++ {
+		mustAppend(t, s, request(key("s"), first, "event"))
+	}
+	inner.before = &before
+	page, err := s.Read(t.Context(), key("s"), 0, 1<<20)
+	check(t, err)
+	if page.Info.Tail != 5 || len(page.Batches) != 5 || page.Batches[0].First != 1 {
+		t.Errorf("the tail is %d, with %d batches: %+v", page.Info.Tail, len(page.Batches), page.Batches)
+	}
+	check(t, s.Close())
+}
