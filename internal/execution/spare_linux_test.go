@@ -112,3 +112,26 @@ func TestIdleSupervisorIsKilled(t *testing.T) {
 	// A supervisor that was about to be idle removes its directory when it sees that the server has gone.
 	until(t, "no directory is left", func() bool { return len(spares(t, opts)) == 0 })
 }
+
+// TestTimerSlackOfCommandIsThatOfServer: see TestTimerSlackIsForSupervisorsOnly for the parts.
+func TestTimerSlackOfCommandIsThatOfServer(t *testing.T) {
+	const file = "timerslack_ns"
+	ours, err := os.ReadFile("/proc/self/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHost(t, execution.Options{RunsDir: t.TempDir()})
+	x := finish(t, h, start(t, h, execution.Request{Argv: []string{"cat", "/proc/self/" + file}}).ID)
+	if got := output(t, h, x.ID, execution.Stdout); string(got) != string(ours) {
+		t.Errorf("the command has a timer slack of %q, not %q", got, ours)
+	}
+	for _, stat := range supervisorsOf(os.Getpid()) {
+		theirs, err := os.ReadFile(filepath.Join(filepath.Dir(stat), file))
+		if errors.Is(err, syscall.EPERM) || errors.Is(err, os.ErrNotExist) {
+			continue // this needs CAP_SYS_NICE
+		}
+		if err != nil || string(theirs) == string(ours) {
+			t.Errorf("a supervisor has a timer slack of %q, %v", theirs, err)
+		}
+	}
+}

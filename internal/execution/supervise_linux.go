@@ -72,6 +72,7 @@ func supervise() error {
 		orders: supervisor.NewConn(raw), spawner: spawn.New(), reaper: newReaper(),
 		term: make(chan os.Signal, 1),
 	}
+	wakeSpawner(o.spawner)
 	// Not signal.Ignore: the command would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT)
 	signal.Notify(o.term, syscall.SIGTERM)

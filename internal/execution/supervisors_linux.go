@@ -101,7 +101,7 @@ func (p *supervisors) start() (*worker, error) {
 		Dir: "/", Env: supervisorEnv(), Files: []*os.File{far, null, null},
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	}
-	process, err := p.spawner.Start("/proc/self/exe", []string{supervisorName}, attr)
+	process, err := p.spawner.StartBy(startDrowsy, "/proc/self/exe", []string{supervisorName}, attr)
 	if err != nil {
 		_ = raw.Close()
 		return nil, fmt.Errorf("supervisor: %w", err)

@@ -3,6 +3,10 @@
 package isolation
 
 import (
+	"cmp"
+	"slices"
+	"sync"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -53,36 +57,98 @@ var (
 // filter returns the BPF program of the ABI. In addition to the denied calls it refuses cgroup namespaces: in a new one
 // together with a new user namespace, a process can mount its cgroup again and write to it. A filter cannot see the
 // arguments of clone3, so clone3 is refused; the C libraries then use clone.
+//
+// The numbers are searched by halves. That makes calls faster, and above all starts: for each number of a call, the
+// kernel follows a new filter once, to know which calls it passes always.
 func (a *abi) filter() []unix.SockFilter {
-	tail := 3 + len(a.denied)
-	refused, missing, flags, end := tail+7, tail+8, tail+4, tail+9
-	var block []unix.SockFilter
-	jump := func(test uint16, k uint32, yes, no int) { // to places in block
-		at := len(block) + 1
-		block = append(block, unix.SockFilter{
-			Code: unix.BPF_JMP | test | unix.BPF_K, K: k, Jt: uint8(yes - at), Jf: uint8(no - at),
-		})
-	}
-	jump(unix.BPF_JEQ, a.arch, 1, end)
-	block = append(block, load(dataNumber))
-	jump(unix.BPF_JGE, x32, refused, 3)
-	for _, number := range a.denied {
-		jump(unix.BPF_JEQ, number, refused, len(block)+1)
-	}
-	jump(unix.BPF_JEQ, clone3, missing, tail+1)
-	jump(unix.BPF_JEQ, a.unshare, flags, tail+2)
-	jump(unix.BPF_JEQ, a.clone, flags, tail+3)
-	block = append(block, pass, load(dataArgument))
-	jump(unix.BPF_JSET, unix.CLONE_NEWCGROUP, refused, tail+6)
-	return append(block, pass, refuse, absent)
+	cases := a.cases()
+	tail := 3 + searchLength(len(cases))
+	places := []int{passed: tail, flagged: tail + 1, refused: tail + 4, missing: tail + 5}
+	end := tail + 6 // where the instructions for another architecture follow
+	b := &block{}
+	b.jump(unix.BPF_JEQ, a.arch, 1, end)
+	b.add(load(dataNumber))
+	b.jump(unix.BPF_JGE, x32, places[refused], 3)
+	b.search(cases, places)
+	b.add(pass, load(dataArgument))
+	b.jump(unix.BPF_JSET, unix.CLONE_NEWCGROUP, places[refused], tail+3)
+	b.add(pass, refuse, absent)
+	return b.instructions
 }
 
-// filter is the deny list as a BPF program. Calls of a third architecture are refused.
-func filter() []unix.SockFilter {
+// outcome is what a filter does with a call.
+type outcome int
+
+const (
+	passed outcome = iota
+	flagged
+	refused
+	missing
+)
+
+// callCase is the outcome of a system call that does not pass.
+type callCase struct {
+	number  uint32
+	outcome outcome
+}
+
+// cases returns the system calls that do not pass, by number.
+func (a *abi) cases() []callCase {
+	cases := []callCase{{clone3, missing}, {a.unshare, flagged}, {a.clone, flagged}}
+	for _, number := range a.denied {
+		cases = append(cases, callCase{number, refused})
+	}
+	slices.SortFunc(cases, func(x, y callCase) int { return cmp.Compare(x.number, y.number) })
+	return cases
+}
+
+// block is a part of a BPF program, whose jumps lead to places in it.
+type block struct{ instructions []unix.SockFilter }
+
+func (b *block) add(more ...unix.SockFilter) { b.instructions = append(b.instructions, more...) }
+
+func (b *block) jump(test uint16, k uint32, yes, no int) {
+	next := len(b.instructions) + 1
+	b.add(unix.SockFilter{
+		Code: unix.BPF_JMP | test | unix.BPF_K, K: k, Jt: uint8(yes - next), Jf: uint8(no - next),
+	})
+}
+
+// fewCases is how many cases are compared one after the other.
+const fewCases = 4
+
+// searchLength is the number of instructions that search adds for n cases.
+func searchLength(n int) int {
+	if n <= fewCases {
+		return n
+	}
+	return 1 + searchLength(n/2) + searchLength(n-n/2)
+}
+
+// search adds jumps to the place of the outcome of a number.
+func (b *block) search(cases []callCase, places []int) {
+	if half := len(cases) / 2; len(cases) > fewCases {
+		lower := len(b.instructions) + 1
+		b.jump(unix.BPF_JGE, cases[half].number, lower+searchLength(half), lower)
+		b.search(cases[:half], places)
+		b.search(cases[half:], places)
+		return
+	}
+	for i, c := range cases {
+		no := len(b.instructions) + 1
+		if i == len(cases)-1 {
+			no = places[passed]
+		}
+		b.jump(unix.BPF_JEQ, c.number, places[c.outcome], no)
+	}
+}
+
+// filter returns the deny list as a BPF program, which nobody changes. Calls of a third architecture are refused.
+var filter = sync.OnceValue(func() []unix.SockFilter {
 	native := abi{arch: nativeArch, denied: denied, clone: unix.SYS_CLONE, unshare: unix.SYS_UNSHARE}
 	program := append([]unix.SockFilter{load(dataArch)}, native.filter()...)
 	return append(append(program, compat.filter()...), refuse)
-}
+})
 
 // filterCalls installs the deny list.
 func (p *program) filterCalls() {

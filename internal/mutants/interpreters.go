@@ -50,6 +50,11 @@ var interpreterMutants = []mutant{
 		pkg: "./internal/execution", run: "TestQueuedExecutionAfterCrashStartsOnceOrIsLost",
 	},
 	{
+		name: "command has the timer slack of its supervisor", rule: "R6.7",
+		file: "internal/execution/supervise_linux.go", old: "	wakeSpawner(o.spawner)\n", new: "",
+		pkg: "./internal/execution", run: "TestTimerSlackOfCommandIsThatOfServer",
+	},
+	{
 		name: "spare directory says that a command has begun", rule: "G9 R6.7",
 		file: "internal/execution/supervise_spare_linux.go", old: "s.lock.Truncate(0) != nil || ", new: "",
 		pkg: "./internal/execution", run: "TestSpareDirectoryServesRunAfterRun",

@@ -31,8 +31,8 @@ var isolationMutants = []mutant{
 		name: "isolation allows cgroup namespaces",
 		rule: "R6.13, survivor",
 		file: "internal/isolation/seccomp_linux.go",
-		old:  "unix.CLONE_NEWCGROUP, refused, tail+6)",
-		new:  "unix.CLONE_NEWCGROUP, tail+6, tail+6)",
+		old:  "unix.CLONE_NEWCGROUP, places[refused], tail+3)",
+		new:  "unix.CLONE_NEWCGROUP, tail+3, tail+3)",
 		pkg:  "./internal/isolation",
 		run:  "TestAttemptsFailAtLevelsThatStopThem$",
 	},
@@ -48,8 +48,13 @@ var isolationMutants = []mutant{
 	},
 	{
 		name: "isolation denies no system calls", rule: "R6.13",
-		file: "internal/isolation/seccomp_linux.go", old: "		jump(unix.BPF_JEQ, number, refused, len(block)+1)\n", new: "		jump(unix.BPF_JEQ, number, len(block)+1, len(block)+1)\n",
+		file: "internal/isolation/seccomp_linux.go", old: "places[c.outcome], no)\n", new: "no, no)\n",
 		pkg: "./internal/isolation", run: "TestSystemCallsAreDenied",
+	},
+	{
+		name: "isolation finds system calls only in one half of the deny list", rule: "R6.13",
+		file: "internal/isolation/seccomp_linux.go", old: "lower+searchLength(half), lower)", new: "lower, lower)",
+		pkg: "./internal/isolation", run: "TestFilterFindsEachCallInFewSteps",
 	},
 	{
 		name: "landlock lets write everywhere", rule: "R6.13",

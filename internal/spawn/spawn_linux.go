@@ -38,14 +38,21 @@ func (s *Spawner) Start(path string, argv []string, attr *os.ProcAttr) (*os.Proc
 func (s *Spawner) StartBy(start func(string, []string, *os.ProcAttr) (*os.Process, error),
 	path string, argv []string, attr *os.ProcAttr,
 ) (p *os.Process, err error) {
-	started := make(chan struct{})
-	s.jobs <- func() {
-		defer close(started)
+	s.Do(func() {
 		_ = unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC) // fails before Linux 5.11
 		p, err = start(path, argv, attr)
-	}
-	<-started
+	})
 	return p, err
+}
+
+// Do calls f on the thread of the Spawner, from which processes inherit.
+func (s *Spawner) Do(f func()) {
+	done := make(chan struct{})
+	s.jobs <- func() {
+		defer close(done)
+		f()
+	}
+	<-done
 }
 
 // Close releases the thread. Start must not be called afterwards.
