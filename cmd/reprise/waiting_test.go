@@ -39,6 +39,7 @@ func TestWaitingReaders(t *testing.T) {
 		"are given up when they stall": {run: stalledWaitersAreGivenUp},
 		"end with their connections":   {flags: []string{"--max-connection-age", "20s"}, run: waitersAge},
 		"use their connections again":  {run: waitersAskAgain},
+		"ask on while they wait":       {run: waitersAskOn},
 		"get compressed events":        {run: waitersGetCompressedEvents},
 	} {
 		for _, park := range []bool{false, true} {
@@ -359,6 +360,29 @@ func waitersAskAgain(w *waiting) {
 	w.settle(1)
 	w.publish("more")
 	r.sees("id: ")
+}
+
+// waitersAskOn: a request that comes while a reader waits is answered after its response, even if the client has ended
+// its side of the connection behind that request.
+func waitersAskOn(w *waiting) {
+	r := w.openAll(1)[0]
+	if _, err := io.WriteString(r.conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
+		w.Fatal(err)
+	}
+	if err := r.conn.(*net.TCPConn).CloseWrite(); err != nil {
+		w.Fatal(err)
+	}
+	w.publish("more")
+	r.sees("id: ")
+	w.settle(1)
+	w.call(http.MethodPost, "/v1/streams/s/end", `{"outcome":"completed"}`)
+	r.sees("event: end")
+	r.endsWith("}\n\n")
+	res, err := http.ReadResponse(r.wire, nil)
+	if err != nil || res.StatusCode != http.StatusOK {
+		w.Fatalf("the next request: %v, %v", res, err)
+	}
+	res.Body.Close()
 }
 
 func waitersGetCompressedEvents(w *waiting) {

@@ -15,8 +15,10 @@ import (
 
 // Options are the settings of New. The zero value of each field means its default.
 type Options struct {
-	// After is the time without events after which a response is parked. Streams of tokens and of output have shorter
-	// pauses. Default: 1 s.
+	// After is the time without events after which a response is parked. It is short, because
+	// each reader that is not parked yet has its memory in net/http: many that come within seconds would need it at
+	// once. It is not zero, because the response to a command that ends soon would leave net/http for nothing.
+	// Default: 100 ms.
 	After time.Duration
 	// IdleTimeout is how long a connection whose response was parked may wait for its next request. Default: 2 minutes.
 	IdleTimeout time.Duration
@@ -50,12 +52,12 @@ type Lot struct {
 func New(opts *Options) (*Lot, error) {
 	l := &Lot{ready: make(chan net.Conn), over: make(chan struct{}), seats: map[*Seat]struct{}{}}
 	l.clock = newClock((*Seat).ring)
-	l.crew.most = runtime.GOMAXPROCS(0)
+	l.crew.most, l.trim.live = runtime.GOMAXPROCS(0), liveHeap
 	if opts != nil {
 		l.opts = *opts
 	}
 	if l.opts.After <= 0 {
-		l.opts.After = time.Second
+		l.opts.After = 100 * time.Millisecond
 	}
 	if l.opts.IdleTimeout <= 0 {
 		l.opts.IdleTimeout = 2 * time.Minute
@@ -106,7 +108,7 @@ func (s *Seat) Await() {
 	}
 }
 
-// take counts a response that has left net/http.
+// take counts a response that leaves net/http. remove is called at its end, or giveUp if it stays.
 func (l *Lot) take(s *Seat) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,6 +142,18 @@ func (l *Lot) remove(s *Seat) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.seats, s)
+	l.uncount()
+}
+
+// giveUp takes take back for a response that has not left net/http.
+func (l *Lot) giveUp() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.uncount()
+}
+
+// uncount counts one response less. The caller holds mu.
+func (l *Lot) uncount() {
 	if l.parked--; l.parked == 0 && l.empty != nil {
 		close(l.empty)
 		l.empty = nil

@@ -230,6 +230,47 @@ func TestNotParked(t *testing.T) {
 	}
 }
 
+// hijacked calls then when a handler has taken the connection.
+type hijacked struct {
+	http.ResponseWriter
+	then func()
+}
+
+func (h *hijacked) Unwrap() http.ResponseWriter { return h.ResponseWriter }
+
+func (h *hijacked) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, in, err := h.ResponseWriter.(http.Hijacker).Hijack()
+	h.then()
+	return conn, in, err
+}
+
+// TestParkedIsNeverMissed: Wait waits for a response as soon as net/http has forgotten its connection.
+func TestParkedIsNeverMissed(t *testing.T) {
+	w := start(t, nil, nil)
+	parking := w.lot.Handler(&ssehttp.Handler{
+		Stream: func(*http.Request) (*reprise.Stream, error) { return w.stream, nil },
+	})
+	counted := make(chan int, 1)
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = httpserver.New(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		parking.ServeHTTP(&hijacked{rw, func() { counted <- w.lot.Parked() }}, r)
+	}), nil)
+	server.Start()
+	defer server.Close()
+	res, err := server.Client().Get(server.URL)
+	w.ok(err)
+	select {
+	case n := <-counted:
+		if n != 1 {
+			t.Errorf("%d responses are counted when the connection has left net/http", n)
+		}
+	case <-time.After(time.Minute):
+		t.Error("the response is not parked")
+	}
+	w.ok(res.Body.Close())
+	w.await("it is gone", func() bool { return w.lot.Parked() == 0 })
+}
+
 // TestLargeAndSmallChunks: what is gathered and what is not come in order, as whole chunks.
 func TestLargeAndSmallChunks(t *testing.T) {
 	w := start(t, nil, nil)

@@ -144,7 +144,11 @@ func (s *Seat) take() bool {
 	if kept == nil {
 		return false
 	}
+	s.lot.take(s) // before net/http forgets the connection: a server that stops waits for one or the other
 	conn, buffered, err := http.NewResponseController(request.w).Hijack()
+	if err != nil {
+		s.lot.giveUp()
+	}
 	if errors.Is(err, http.ErrNotSupported) {
 		kept.Lose()
 		return false
@@ -162,7 +166,6 @@ func (s *Seat) take() bool {
 	}
 	request.swap(&s.out)
 	s.request.Store(nil)
-	s.lot.take(s)
 	return true
 }
 

@@ -60,11 +60,33 @@ func (w *watch) run() {
 			return // closed
 		}
 		for _, e := range events[:max(n, 0)] {
-			if s := w.find(e.Fd, e.Pad); s != nil {
+			if s := w.find(e.Fd, e.Pad); s != nil && !w.asksOn(s, e.Events) {
 				s.End(context.Canceled) // as net/http does
 			}
 		}
 	}
+}
+
+// asksOn reports whether the client has only ended its side of the connection, after a further request. net/http reads
+// one byte of that request and looks no further before the response ends, so the request is answered. The connection is
+// still watched.
+func (w *watch) asksOn(s *Seat, events uint32) bool {
+	if events&(syscall.EPOLLHUP|syscall.EPOLLERR) != 0 || !hasInput(s) {
+		return false
+	}
+	event := syscall.EpollEvent{Events: syscall.EPOLLONESHOT, Fd: s.fd, Pad: s.number}
+	return w.control(syscall.EPOLL_CTL_MOD, &event) == nil
+}
+
+// hasInput reports whether there is something to read from the connection of s.
+func hasInput(s *Seat) bool {
+	n := 0
+	err := control(s, func(fd uintptr) (err error) {
+		var b [1]byte
+		n, _, err = syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		return err
+	})
+	return err == nil && n > 0
 }
 
 // find returns the Seat of an event, nil if the event is of an earlier connection with the same descriptor.
