@@ -5,6 +5,16 @@ package main
 // durableMutants are faults in stores of files and of servers.
 var durableMutants = []mutant{
 	{
+		name: "log gives back no space once a segment cannot be read", rule: "docs/storage-log.md: bounded space",
+		file: "store/logstore/keep.go", old: "case errors.Is(err, errUnread):", new: "case false:",
+		pkg: "./store/logstore", run: "TestSpaceIsGivenBackBesideSegmentThatCannotBeRead",
+	},
+	{
+		name: "log drops a segment of empty batches", rule: "G6",
+		file: "store/logstore/state.go", old: "return sumBytes + int64(b.size) }", new: "return int64(b.size) }",
+		pkg: "./store/logstore", run: "TestBatchWithoutBytesIsKept",
+	},
+	{
 		name: "commit that panics leaves others waiting", rule: "a Store answers",
 		file: "store/logstore/commit.go",
 		old:  "		if !done { // nobody", new: "		if false && !done { // nobody",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 )
@@ -65,8 +66,9 @@ func (s *Store) tidy() error {
 		}
 	}
 	s.dropDead()
+	unread := map[*segment]error{}
 	for !s.keeper.stopped() {
-		seg := s.victim()
+		seg := s.victim(unread)
 		if seg == nil {
 			break
 		}
@@ -74,12 +76,21 @@ func (s *Store) tidy() error {
 		// Skip a damaged segment until the store is opened again.
 		seg.stuck = err == nil && !s.isDead(seg) || errors.Is(err, ErrDamaged)
 		if err != nil {
-			return fmt.Errorf("segment %d: %w", seg.number, err)
+			err = fmt.Errorf("segment %d: %w", seg.number, err)
+		}
+		switch {
+		case errors.Is(err, errUnread): // others may be readable
+			unread[seg] = err
+		case err != nil:
+			return err
 		}
 		s.dropDead()
 	}
-	return nil
+	return errors.Join(slices.Collect(maps.Values(unread))...)
 }
+
+// errUnread is the error of a segment that cannot be read.
+var errUnread = errors.New("cannot be read")
 
 // dropDead removes the segments before the base that hold no live batch. Their records will not be read again.
 func (s *Store) dropDead() {
@@ -105,14 +116,14 @@ func (s *Store) isDead(seg *segment) bool {
 
 // victim returns a segment to evacuate, or nil. Candidates exist if all segments together take more than twice the live
 // bytes plus two segments. The victim is the segment before the base with the smallest part of live bytes, which must
-// be less than half.
-func (s *Store) victim() (least *segment) {
+// be less than half. Those in except are no candidates.
+func (s *Store) victim(except map[*segment]error) (least *segment) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var total, live int64
 	for _, seg := range s.segments {
 		total, live = total+seg.end, live+seg.live
-		if uint64(seg.number) >= s.base || seg.stuck || seg.live >= seg.end/2 {
+		if uint64(seg.number) >= s.base || seg.stuck || except[seg] != nil || seg.live >= seg.end/2 {
 			continue
 		}
 		if least == nil || float64(seg.live)/float64(seg.end) < float64(least.live)/float64(least.end) {
@@ -142,11 +153,11 @@ func (s *Store) evacuate(seg *segment) error {
 		var ok bool
 		var err error
 		frame, _, ok, err = readFrame(seg.file, at, seg.end, seg.salt, frame)
-		if err != nil {
-			return err
+		if err == nil && !ok {
+			err = damaged("the commit at %d", at)
 		}
-		if !ok {
-			return damaged("the commit at %d", at)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errUnread, err)
 		}
 		err = records(frame, at, func(r *record) error {
 			if (r.kind == kindAppend || r.kind == kindMove) && s.livesAt(r, seg) {
@@ -157,11 +168,13 @@ func (s *Store) evacuate(seg *segment) error {
 			}
 			return nil
 		})
-		if err == nil && size >= evacuateBytes {
-			err = flush()
-		}
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: %w", errUnread, err)
+		}
+		if size >= evacuateBytes {
+			if err := flush(); err != nil {
+				return err
+			}
 		}
 		if s.keeper.stopped() {
 			return errStopped

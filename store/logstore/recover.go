@@ -396,7 +396,7 @@ func (s *Store) verify() error {
 					b.last(), next)
 			}
 			next = b.first
-			seg.live += int64(b.size)
+			seg.live += b.space()
 		}
 		if !st.isMark() && next > st.info.Earliest {
 			return damaged("events %d to %d of stream %s have no place", st.info.Earliest, next-1, st.info.Key)

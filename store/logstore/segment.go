@@ -18,7 +18,7 @@ type segment struct {
 	name   string
 	end    int64 // after the last valid commit
 	room   int64 // the length with which the file was made
-	live   int64 // bytes of live batches; guarded by Store.mu
+	live   int64 // bytes of live batches with their checksums; guarded by Store.mu
 	failed bool  // a write or sync has failed, so nothing more is written
 	stuck  bool  // its batches cannot be copied
 	// users is 1 for the Store and 1 for each read under way. At 0 the file is closed.

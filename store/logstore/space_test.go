@@ -183,3 +183,86 @@ func makeStreams(b *testing.B, s *Store, streams int) {
 		}
 	}
 }
+
+// unreadable is a file that cannot be read.
+type unreadable struct{ file }
+
+func (unreadable) ReadAt([]byte, int64) (int, error) { return 0, syscall.EIO }
+
+// appendTo appends a batch to a stream and moves the window to earliest.
+func appendTo(t *testing.T, s *Store, info *reprise.StreamInfo, earliest uint64, b []byte) {
+	t.Helper()
+	req := reprise.AppendRequest{
+		Key: info.Key, Epoch: info.Epoch, First: info.Tail + 1, Count: 1, Bytes: b, Earliest: earliest, Kept: 1,
+	}
+	if errs := s.Append(t.Context(), []reprise.AppendRequest{req}); errs != nil {
+		t.Fatal(errs[0])
+	}
+	info.Tail, info.Earliest = req.First, earliest
+}
+
+// TestSpaceIsGivenBackBesideSegmentThatCannotBeRead: a segment that the disk cannot read keeps its space, and the
+// others give back theirs.
+func TestSpaceIsGivenBackBesideSegmentThatCannotBeRead(t *testing.T) {
+	s, err := open(newSimDisk(), exploreOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	kept := reprise.StreamInfo{Key: testKey("kept"), Epoch: "e", Earliest: 1}
+	dropped := reprise.StreamInfo{Key: testKey("dropped"), Epoch: "e", Earliest: 1}
+	for _, info := range []reprise.StreamInfo{kept, dropped} {
+		if _, err := s.Create(t.Context(), info); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 40 { // each segment has a little that is live
+		appendTo(t, s, &kept, 1, make([]byte, 20))
+		appendTo(t, s, &dropped, dropped.Tail+1, make([]byte, 400))
+	}
+	appendTo(t, s, &kept, 3, nil) // the first segment has the least
+	if err := s.saveSnapshot(); err != nil {
+		t.Fatal(err)
+	}
+	first := s.victim(nil)
+	first.file = unreadable{first.file}
+	before := len(s.segments)
+	if err := s.tidy(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("tidy: %v", err)
+	}
+	if after := len(s.segments); after > before/2 || s.segments[first.number] != first {
+		t.Errorf("%d segments of %d are left", after, before)
+	}
+}
+
+// TestBatchWithoutBytesIsKept: a segment whose live batches are all empty is kept.
+func TestBatchWithoutBytesIsKept(t *testing.T) {
+	d := newSimDisk()
+	s, err := open(d, exploreOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept := reprise.StreamInfo{Key: testKey("kept"), Epoch: "e", Earliest: 1}
+	dropped := reprise.StreamInfo{Key: testKey("dropped"), Epoch: "e", Earliest: 1}
+	for _, info := range []reprise.StreamInfo{kept, dropped} {
+		if _, err := s.Create(t.Context(), info); err != nil {
+			t.Fatal(err)
+		}
+	}
+	appendTo(t, s, &kept, 1, nil)
+	for range 20 {
+		appendTo(t, s, &dropped, dropped.Tail+1, make([]byte, 400))
+	}
+	err = errors.Join(s.saveSnapshot(), s.tidy(), s.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err = open(d, exploreOptions()); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	page, err := s.Read(t.Context(), kept.Key, 0, 1)
+	if err != nil || len(page.Batches) != 1 || page.Batches[0].Count != 1 {
+		t.Errorf("%+v, %v", page, err)
+	}
+}

@@ -45,7 +45,10 @@ type batch struct {
 }
 
 func (b *batch) last() uint64 { return b.first + uint64(b.count) - 1 }
-func (b *batch) end() int64   { return int64(b.at) + sumBytes + int64(b.size) }
+func (b *batch) end() int64   { return int64(b.at) + b.space() }
+
+// space is what b takes in its segment. It is never 0: a segment without live bytes is removed.
+func (b *batch) space() int64 { return sumBytes + int64(b.size) }
 
 func newState() state {
 	return state{
@@ -189,7 +192,7 @@ func (s *state) hide(st *stream) {
 // dropBatches drops the first n batches of st.
 func (s *state) dropBatches(st *stream, n int) {
 	for _, b := range st.batches[:n] {
-		s.count(b.segment, -int64(b.size))
+		s.count(b.segment, -b.space())
 	}
 	if st.batches = st.batches[n:]; len(st.batches) == 0 {
 		st.batches = nil
@@ -227,10 +230,11 @@ func (s *state) append(st *stream, r *record, seg *segment) error {
 	if r.first != st.info.Tail+1 {
 		return damaged("a batch that begins with %d in stream %s, whose tail is %d", r.first, st.info.Key, st.info.Tail)
 	}
-	st.batches = append(st.batches, batch{
+	b := batch{
 		first: r.first, count: uint32(r.count), segment: seg.number, at: uint32(r.at), size: uint32(len(r.bytes)),
-	})
-	seg.live += int64(len(r.bytes))
+	}
+	st.batches = append(st.batches, b)
+	seg.live += b.space()
 	if r.owner != nil {
 		st.info.Owner = *r.owner
 	}
@@ -279,8 +283,8 @@ func (s *state) move(st *stream, r *record, seg *segment) error {
 	if b == nil || uint64(b.count) != r.count || int(b.size) != len(r.bytes) {
 		return damaged("batch %d of stream %s is moved and is not there", r.first, st.info.Key)
 	}
-	s.count(b.segment, -int64(b.size))
-	seg.live += int64(b.size)
+	s.count(b.segment, -b.space())
+	seg.live += b.space()
 	b.segment, b.at = seg.number, uint32(r.at)
 	return nil
 }
