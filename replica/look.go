@@ -105,6 +105,10 @@ func (m *Member) observe(began time.Time, infos []reprise.StreamInfo) (left, lat
 				info.End != nil}
 			m.peers[name] = p
 		}
+		if p.gone && info.End == nil && info.Epoch != p.epoch { // the store has lost its end
+			p.gone = false
+			m.opts.Logger.Warn("a replica that was taken for dead is there again", "replica", name)
+		}
 		// The tail may go back if the store has lost events.
 		if info.Tail != p.tail || info.Epoch != p.epoch || blind {
 			p.epoch, p.tail, p.moved = info.Epoch, info.Tail, now

@@ -326,6 +326,54 @@ func TestStalledMemberJoinsUnderNewName(t *testing.T) {
 	})
 }
 
+// TestEndThatIsLostMakesMemberAlive: a promotion takes back the end of a member that could not write for a while. It
+// goes on under its name, and the others see it again. If it dies then, it is reported again.
+func TestEndThatIsLostMakesMemberAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub := shared.New(memstore.New(nil))
+		mine, others := &faulty{Store: hub.Store()}, hub.Store()
+		logs := []*reprise.Log{newLog(t, mine), newLog(t, others)}
+		defer func() {
+			if err := errors.Join(logs[0].Close(), logs[1].Close(), mine.Close(), others.Close()); err != nil {
+				t.Error(err)
+			}
+		}()
+		b, _ := join(t, logs[0], "b")
+		a, heard := join(t, logs[1], "a")
+		defer closeAll(t, a, b)
+		name := b.Name()
+		mine.breaks(func(string, reprise.StreamKey) bool { return true })
+		time.Sleep(ttl + 3*beat)
+		if a.Alive(name) {
+			t.Fatal("it is not taken for dead")
+		}
+		for _, namespace := range []string{"replica:", "inbox:"} {
+			key := reprise.StreamKey{Tenant: replica.Tenant, Name: namespace + name}
+			stream, err := logs[1].Stream(t.Context(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			info, err := stream.Info(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := hub.Lose(t.Context(), key, info.Tail-1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mine.breaks(nil)
+		time.Sleep(3 * beat)
+		if b.Name() != name || !a.Alive(name) {
+			t.Fatalf("it is called %s, was %s; alive: %t", b.Name(), name, a.Alive(name))
+		}
+		b.Vanish()
+		time.Sleep(ttl + 3*beat)
+		if got, want := heard.all(), []string{"left " + name, "left " + name}; !slices.Equal(got, want) || a.Alive(name) {
+			t.Errorf("heard %q, want %q", got, want)
+		}
+	})
+}
+
 func TestJoinRefusesWhatCannotWork(t *testing.T) {
 	bubble(t, func(t *testing.T, log *reprise.Log, store *faulty) {
 		for _, opts := range []replica.Options{

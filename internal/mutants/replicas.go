@@ -5,6 +5,11 @@ package main
 // replicaMutants are faults in what a Log takes over from a store that others write to.
 var replicaMutants = []mutant{
 	{
+		name: "replica whose end was lost stays dead", rule: "replicas: who is there is seen",
+		file: "replica/look.go", old: "			p.gone = false\n", new: "",
+		pkg: "./replica", run: "TestEndThatIsLostMakesMemberAlive",
+	},
+	{
 		name: "stream whose epoch was lost is taken for another stream", rule: "row 3",
 		file: "catchup.go", old: "	case same:\n		return nil\n", new: "",
 		pkg: ".", run: "TestEpochThatIsLost",
