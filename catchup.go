@@ -188,11 +188,12 @@ func (lv *live) adopt(before known, page *Page) (overtaken bool, err error) {
 	if err := lv.checkLife(before.tail, info); err != nil {
 		return false, err
 	}
+	lv.backSince = time.Time{}
 	wasStale := lv.isStale()
 	switch {
 	case info.Epoch != lv.info.Epoch:
 		lv.renew(info)
-	case info.Earliest < before.earliest && info.Tail >= lv.info.Tail:
+	case info.Earliest < before.earliest && lv.info.Earliest == before.earliest && info.Tail >= lv.info.Tail:
 		lv.rewind(before.earliest, page)
 	case info.Tail <= lv.info.Tail && info.Earliest <= lv.info.Earliest:
 		// the state in memory is newer or the same
@@ -313,13 +314,27 @@ func (lv *live) checkLife(known uint64, info *StreamInfo) error {
 			"stream", lv.key.String(), "tail", info.Tail, "acknowledged", known)
 	case info.Epoch == lv.info.Epoch:
 		return nil
-	case left:
+	case left && info.End == nil && lv.mayReturn():
 		return fmt.Errorf("%w: the store is in an epoch that the stream has left", ErrUnavailable)
-	case same:
+	case same && (!left || info.End != nil):
 		return nil
 	}
 	log.forget(lv, ErrNotFound)
 	return ErrNotFound
+}
+
+// backPatience is how long a store may be in an epoch that a stream has left, before it is taken at its word.
+const backPatience = 10 * time.Second
+
+// mayReturn reports whether a store in an epoch that the stream has left may still return to the current one. It may
+// not be able to write its next epoch now. While the stream is open it must not be used in the old one, whose seqs may
+// be given again. If the store stays there, the stream is dropped from memory.
+func (lv *live) mayReturn() bool {
+	if lv.backSince.IsZero() {
+		lv.backSince = time.Now()
+		lv.lane.log.opts.Logger.Error("the store is in an epoch that the stream has left", "stream", lv.key.String())
+	}
+	return time.Since(lv.backSince) < backPatience
 }
 
 // watch starts to watch a stream for its readers, unless it is watched already. The caller holds lv.mu.

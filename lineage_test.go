@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"reprise"
 	"reprise/internal/shared"
@@ -412,46 +413,95 @@ func TestRemovalThatPanics(t *testing.T) {
 // unshared hides that others may use the Store.
 type unshared struct{ reprise.Store }
 
-// TestEpochThatIsLost (G1): a promotion takes back a change of the epoch, with the events that followed it. The stream
-// stays the same one: a handle, a reader and a removal of the lost epoch go on with it, and cursors of the lost epoch
+// TestEpochThatIsLost (G1): a promotion takes back the newest changes of the epoch, with the events that followed them.
+// The stream stays the same one: a handle and a reader of a lost epoch go on with it, and cursors of each lost epoch
 // are answered as those of an ancestor.
 func TestEpochThatIsLost(t *testing.T) {
-	for _, keep := range []uint64{8, 6} { // the fork of the lost epoch, and below it
-		t.Run(fmt.Sprintf("keep=%d", keep), func(t *testing.T) {
+	for _, c := range []struct {
+		epochs int
+		keep   uint64 // the fork of the lost epochs, or below it
+	}{{1, 8}, {1, 6}, {2, 8}, {2, 6}} {
+		t.Run(fmt.Sprintf("epochs=%d,keep=%d", c.epochs, c.keep), func(t *testing.T) {
 			f := newFailover(t, nil)
-			first := f.s.Cursor(7)
-			f.lose(t, 8)
-			f.add(t, 3) // 9 to 11
+			known := f.s.Cursor(7)
+			var within, beyond []reprise.Cursor // of the lost epochs
+			for range c.epochs {
+				f.lose(t, 8)
+				f.add(t, 3) // 9 to 11
+				within, beyond = append(within, f.s.Cursor(c.keep)), append(beyond, f.s.Cursor(c.keep+1))
+			}
 			lost := info(t, f.s)
-			beyond, within := f.s.Cursor(10), f.s.Cursor(keep)
 			r := openReader(t, f.s, reprise.After(f.s.Cursor(5)))
 			events, _ := drain(t, r)
 			wantNumbered(t, events, 6, 6)
-			check(t, f.hub.LoseEpoch(t.Context(), f.s.Key(), keep))
+			check(t, f.hub.LoseEpochs(t.Context(), f.s.Key(), c.keep, c.epochs))
 			f.add(t, 1)
 
 			now := info(t, f.s)
-			if _, ok := now.ForkOf(lost.Epoch); ok || now.Tail != keep+1 {
+			if _, ok := now.ForkOf(lost.Epoch); ok || now.Tail != c.keep+1 {
 				t.Fatalf("%+v", now)
 			}
 			_, err := r.Poll(t.Context())
 			window := windowErrorOf(t, err, reprise.EpochChanged)
-			if window.Fork.Seq != keep || window.TakenBack() != 11-keep {
+			if window.Fork.Seq != c.keep || window.TakenBack() != 11-c.keep {
 				t.Errorf("the reader is told of %+v", window)
 			}
-			_, err = f.s.Reader(t.Context(), reprise.After(beyond))
-			if window := windowErrorOf(t, err, reprise.EpochChanged); window.Fork.Seq != keep {
-				t.Errorf("beyond the fork: %+v", window)
+			for i := range within {
+				_, err = f.s.Reader(t.Context(), reprise.After(beyond[i]))
+				if window := windowErrorOf(t, err, reprise.EpochChanged); window.Fork.Seq != c.keep {
+					t.Errorf("beyond the fork of epoch %d: %+v", i, window)
+				}
+				events, _ = drain(t, openReader(t, f.s, reprise.After(within[i])))
+				wantNumbered(t, events, c.keep+1, 1)
 			}
-			events, _ = drain(t, openReader(t, f.s, reprise.After(within)))
-			wantNumbered(t, events, keep+1, 1)
-			if keep < 7 {
-				return
+			if c.keep > 7 {
+				events, _ = drain(t, openReader(t, f.s, reprise.After(known)))
+				wantNumbered(t, events, 8, 2)
 			}
-			events, _ = drain(t, openReader(t, f.s, reprise.After(first)))
-			wantNumbered(t, events, 8, 2)
 		})
 	}
+}
+
+// TestStoreInEpochThatWasLeft: a store that was promoted goes back to the one before, which does not know. An open
+// stream cannot be used, since its seqs may be given again, until the store has stayed there for a while. One that has
+// ended there is as it is there, and readers of the other epoch are told.
+func TestStoreInEpochThatWasLeft(t *testing.T) {
+	t.Run("open", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			f := newFailover(t, nil)
+			f.lose(t, 8)
+			f.add(t, 1)
+			check(t, f.hub.GoBack(t.Context(), f.s.Key(), 8, nil))
+			if _, err := f.s.Info(t.Context()); !errors.Is(err, reprise.ErrUnavailable) {
+				t.Errorf("at first: %v", err)
+			}
+			time.Sleep(11 * time.Second)
+			if _, err := f.s.Info(t.Context()); !errors.Is(err, reprise.ErrNotFound) {
+				t.Errorf("after a while: %v", err)
+			}
+			s, err := f.log.Stream(t.Context(), f.s.Key())
+			check(t, err)
+			add(t, s, text("9"))
+			wantNumbered(t, kept(t, s), 1, 9)
+			check(t, f.log.Close())
+		})
+	})
+	t.Run("ended", func(t *testing.T) {
+		f := newFailover(t, nil)
+		f.lose(t, 8)
+		r := openReader(t, f.s, reprise.Earliest())
+		f.add(t, 1)
+		events, _ := drain(t, r)
+		wantNumbered(t, events, 1, 9)
+		check(t, f.hub.GoBack(t.Context(), f.s.Key(), 8, &reprise.End{Outcome: "completed", Time: time.Now()}))
+		if now := info(t, f.s); now.Tail != 8 || now.End == nil {
+			t.Fatalf("%+v", now)
+		}
+		_, err := r.Poll(t.Context())
+		if window := windowErrorOf(t, err, reprise.EpochChanged); window.Fork.Seq != 8 {
+			t.Errorf("the reader is told of %+v", window)
+		}
+	})
 }
 
 // TestRemoveOfLostEpochIsDone (G6): a removal by a handle that has not heard that its epoch was lost removes the
@@ -465,7 +515,7 @@ func TestRemoveOfLostEpochIsDone(t *testing.T) {
 	f.add(t, 5)
 	f.lose(t, 4)
 	f.add(t, 1)
-	check(t, f.hub.LoseEpoch(t.Context(), f.s.Key(), 4))
+	check(t, f.hub.LoseEpochs(t.Context(), f.s.Key(), 4, 1))
 	check(t, f.s.Remove(t.Context()))
 	if _, err := f.log.Stream(t.Context(), f.s.Key()); !errors.Is(err, reprise.ErrNotFound) {
 		t.Errorf("after the removal: %v", err)

@@ -5,6 +5,7 @@ import (
 	"sort"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // live is a stream in memory: its state, its hot tail, and the waiting readers.
@@ -20,8 +21,10 @@ type live struct {
 	lane *lane
 
 	// Used only by the lane. staged is the index of the batch in lane.batches, plus 1; 0 if nothing is staged.
-	staged int
-	sizes  sizeIndex
+	// backSince is when the store was first seen in an epoch that the stream had left, zero if it is not in one.
+	staged    int
+	sizes     sizeIndex
+	backSince time.Time
 
 	reads sharedReads
 
@@ -120,16 +123,24 @@ func (lv *live) forkOf(epoch Epoch) (fork uint64, ok bool) {
 	return 0, false
 }
 
-// remember keeps the current epoch if it is lost in info, the new state of the stream. The caller holds mu.
+// remember keeps the epochs that are lost in info, the new state of the stream. The caller holds mu.
 func (lv *live) remember(info *StreamInfo) {
-	common, fork, ok := info.sharedWith(&lv.info)
+	common, _, ok := info.sharedWith(&lv.info)
 	if !ok || common == lv.info.Epoch {
 		return
 	}
-	if len(lv.lost) == MaxLineage {
-		lv.lost = slices.Delete(lv.lost, 0, 1)
+	old := lv.info.Lineage
+	first := slices.IndexFunc(old, func(a Ancestor) bool { return a.Epoch == common })
+	fork, _ := info.ForkOf(common)
+	for i := first; i < len(old); i++ {
+		next := lv.info.Epoch
+		if i+1 < len(old) {
+			next = old[i+1].Epoch
+		}
+		fork = min(fork, old[i].Fork)
+		lv.lost = append(lv.lost, lostEpoch{epoch: next, parent: common, fork: fork})
 	}
-	lv.lost = append(lv.lost, lostEpoch{epoch: lv.info.Epoch, parent: common, fork: fork})
+	lv.lost = slices.Delete(lv.lost, 0, max(0, len(lv.lost)-MaxLineage))
 }
 
 // isStale reports whether the store may hold more than info says. The caller is the lane or holds mu.

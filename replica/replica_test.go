@@ -368,7 +368,8 @@ func TestEndThatIsLostMakesMemberAlive(t *testing.T) {
 		}
 		b.Vanish()
 		time.Sleep(ttl + 3*beat)
-		if got, want := heard.all(), []string{"left " + name, "left " + name}; !slices.Equal(got, want) || a.Alive(name) {
+		want := []string{"left " + name, "left " + name}
+		if got := heard.all(); !slices.Equal(got, want) || a.Alive(name) {
 			t.Errorf("heard %q, want %q", got, want)
 		}
 	})

@@ -70,6 +70,8 @@ const maxAdoptions = 64
 func (h *Host) adoptEach(ctx context.Context, runs []reprise.StreamInfo) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
+	// What appends does not end with ctx, and would wait for a store that is away.
+	defer context.AfterFunc(ctx, func() { h.giveUp(context.Cause(ctx)) })()
 	var work sync.WaitGroup
 	room := make(chan struct{}, maxAdoptions)
 	for i := range runs {

@@ -110,7 +110,7 @@ func TestNewHostTakesUpExecutions(t *testing.T) {
 func TestSupervisorsThatStandStillAreWaitedForTogether(t *testing.T) {
 	log := newLog(t, memstore.New(nil), nil)
 	dir := t.TempDir()
-	opts := execution.Options{RunsDir: t.TempDir(), Dir: dir}
+	opts := execution.Options{RunsDir: t.TempDir(), Dir: dir, Grace: patience}
 	ids := []string{"one", "two", "three"}
 	leave(t, log, opts, func(h *execution.Host) {
 		for _, id := range ids {
@@ -118,16 +118,24 @@ func TestSupervisorsThatStandStillAreWaitedForTogether(t *testing.T) {
 			await(t, h, id, "one")
 		}
 	})
-	connected := make(chan net.Conn, 100)
+	connected := make(chan net.Conn)
 	var back []func()
 	for _, run := range runDirs(t, opts) {
 		back = append(back, standStill(t, filepath.Join(run, "sock"), connected))
 	}
-	opened := make(chan *execution.Host, 1)
-	go func() { opened <- openHost(t, log, opts) }()
+	opened, failed := make(chan *execution.Host, 1), make(chan error, 1)
+	go func() {
+		h, err := execution.Open(t.Context(), log, &opts)
+		failed <- err
+		opened <- h
+	}()
 	conns := make([]net.Conn, len(ids))
 	for i := range conns {
-		conns[i] = <-connected
+		select {
+		case conns[i] = <-connected:
+		case err := <-failed:
+			t.Fatalf("opened before %d supervisors were connected to: %v", len(ids), err)
+		}
 	}
 	text := make([]byte, 1<<10)
 	if n, err := conns[0].Read(text); err != nil || n == 0 { // the hello
@@ -145,10 +153,15 @@ func TestSupervisorsThatStandStillAreWaitedForTogether(t *testing.T) {
 	for _, f := range back {
 		f()
 	}
-	for len(connected) > 0 { // further tries
-		_ = (<-connected).Close()
+	if err := <-failed; err != nil {
+		t.Fatal(err)
 	}
 	h := <-opened
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -167,16 +180,22 @@ func standStill(t *testing.T, socket string, connected chan<- net.Conn) (back fu
 	if err != nil {
 		t.Fatal(err)
 	}
+	over := make(chan struct{})
 	go func() {
 		for {
 			conn, err := l.Accept()
 			if err != nil {
 				return
 			}
-			connected <- conn
+			select {
+			case connected <- conn:
+			case <-over: // a further try
+				_ = conn.Close()
+			}
 		}
 	}()
 	return func() {
+		close(over)
 		_ = l.Close()
 		if err := os.Rename(socket+".away", socket); err != nil {
 			t.Error(err)

@@ -176,9 +176,11 @@ func TestConnectionsOfAProxyCountForItsClients(t *testing.T) {
 		<-came
 		return c
 	}
-	idle := []*client{send(get), send(get)}
-	for _, c := range idle {
+	var idle []*client
+	for range 2 { // one after the other: both have the address of the proxy
+		c := send(get)
 		c.answered(t)
+		idle = append(idle, c)
 	}
 	var others []*client
 	for i := range 3 {

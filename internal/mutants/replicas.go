@@ -11,8 +11,24 @@ var replicaMutants = []mutant{
 	},
 	{
 		name: "stream whose epoch was lost is taken for another stream", rule: "row 3",
-		file: "catchup.go", old: "	case same:\n		return nil\n", new: "",
+		file: "catchup.go", old: "	_, _, same := info.sharedWith(&lv.info)\n",
+		new: "	_, same := info.ForkOf(lv.info.Epoch)\n",
 		pkg: ".", run: "TestEpochThatIsLost",
+	},
+	{
+		name: "only the newest of several lost epochs is remembered", rule: "row 9",
+		file: "live.go", old: "for i := first; i < len(old); i++ {", new: "for i := len(old) - 1; i < len(old); i++ {",
+		pkg: ".", run: "TestEpochThatIsLost",
+	},
+	{
+		name: "open stream is dropped when its store goes back for a moment", rule: "row 3",
+		file: "catchup.go", old: "case left && info.End == nil && lv.mayReturn():", new: "case false:",
+		pkg: ".", run: "TestStoreInEpochThatWasLeft",
+	},
+	{
+		name: "ended stream is refused in an epoch that was left", rule: "row 3",
+		file: "catchup.go", old: "case same && (!left || info.End != nil):", new: "case same && !left:",
+		pkg: ".", run: "TestStoreInEpochThatWasLeft",
 	},
 	{
 		name: "removal is acknowledged in an epoch that was lost", rule: "G6",

@@ -74,6 +74,11 @@ func (w *watch) asksOn(s *Seat, events uint32) bool {
 	if events&(syscall.EPOLLHUP|syscall.EPOLLERR) != 0 || !hasInput(s) {
 		return false
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.seats[s.fd] != s { // the descriptor may be that of another connection
+		return true
+	}
 	event := syscall.EpollEvent{Events: syscall.EPOLLONESHOT, Fd: s.fd, Pad: s.number}
 	return w.control(syscall.EPOLL_CTL_MOD, &event) == nil
 }

@@ -272,29 +272,45 @@ func (s *Store) Close() error {
 // Lose takes back the events of a stream after keep, which is the last one of a batch, as a promotion does of a replica
 // that has not received them: the stream goes on in another epoch. Everybody is told.
 func (h *Hub) Lose(ctx context.Context, key reprise.StreamKey, keep uint64) error {
-	return h.lose(ctx, key, keep, -1, false)
+	return h.lose(ctx, key, loss{keep: keep, bytes: -1, renews: true})
 }
 
-// LoseEpoch is Lose that takes the newest change of the epoch back as well, as a second promotion does of a replica
-// that has not received what the first one has changed. keep is not above the fork of the epoch that is lost.
-func (h *Hub) LoseEpoch(ctx context.Context, key reprise.StreamKey, keep uint64) error {
-	return h.lose(ctx, key, keep, -1, true)
+// LoseEpochs is Lose that takes the newest changes of the epoch back as well, as a later promotion does of a replica
+// that has not received what earlier ones have changed. keep is not above the forks of the epochs that are lost.
+func (h *Hub) LoseEpochs(ctx context.Context, key reprise.StreamKey, keep uint64, epochs int) error {
+	return h.lose(ctx, key, loss{keep: keep, bytes: -1, epochs: epochs, renews: true})
 }
 
-// lose is Lose, or LoseEpoch, with what StreamInfo.Bytes is to be, if that is not what the batches have that are left.
-func (h *Hub) lose(ctx context.Context, key reprise.StreamKey, keep uint64, bytes int64, losesEpoch bool) error {
+// GoBack is LoseEpochs of one epoch after which the stream is again in the one before it, as after the return to a
+// server that has not been told of the promotion of another one. end, if not nil, ends it there.
+func (h *Hub) GoBack(ctx context.Context, key reprise.StreamKey, keep uint64, end *reprise.End) error {
+	return h.lose(ctx, key, loss{keep: keep, bytes: -1, epochs: 1, end: end})
+}
+
+// loss is what a store loses of a stream.
+type loss struct {
+	keep   uint64       // the last event that is kept
+	bytes  int64        // what StreamInfo.Bytes is to be, -1 for what the batches have that are left
+	epochs int          // changes of the epoch that are lost
+	renews bool         // whether the stream goes on in another epoch
+	end    *reprise.End // of the last event that is kept
+}
+
+func (h *Hub) lose(ctx context.Context, key reprise.StreamKey, l loss) error {
 	page, err := h.inner.Read(ctx, key, 0, 1<<40)
 	if err != nil {
 		return err
 	}
 	info := page.Info
-	info.End, info.Tail = nil, keep
-	if last := len(info.Lineage) - 1; losesEpoch {
-		info.Epoch, info.Lineage = info.Lineage[last].Epoch, info.Lineage[:last]
+	info.End, info.Tail = nil, l.keep
+	if left := len(info.Lineage) - l.epochs; l.epochs > 0 {
+		info.Epoch, info.Lineage = info.Lineage[left].Epoch, info.Lineage[:left]
 	}
-	info.Renew(reprise.NewEpoch())
+	if l.renews {
+		info.Renew(reprise.NewEpoch())
+	}
 	info.Producers = slices.DeleteFunc(slices.Clone(info.Producers),
-		func(p reprise.Producer) bool { return p.Last > keep })
+		func(p reprise.Producer) bool { return p.Last > l.keep })
 	left := info
 	left.Earliest, left.Tail, left.Bytes = 0, info.Earliest-1, 0
 	if err := h.inner.Remove(ctx, key, reprise.RemoveSpec{}); err != nil {
@@ -304,17 +320,21 @@ func (h *Hub) lose(ctx context.Context, key reprise.StreamKey, keep uint64, byte
 		return err
 	}
 	for _, b := range page.Batches {
-		if b.Last() > keep {
+		if b.Last() > l.keep {
 			break
 		}
 		left.Bytes += int64(len(b.Bytes))
-		if b.Last() == keep && bytes >= 0 {
-			left.Bytes = bytes
-		}
-		if errs := h.inner.Append(ctx, []reprise.AppendRequest{{
+		req := reprise.AppendRequest{
 			Key: key, Epoch: info.Epoch, Owner: info.Owner, First: b.First, Count: b.Count, Bytes: b.Bytes,
 			Earliest: info.Earliest, Kept: left.Bytes,
-		}}); errs != nil {
+		}
+		if b.Last() == l.keep {
+			req.End = l.end
+			if l.bytes >= 0 {
+				req.Kept = l.bytes
+			}
+		}
+		if errs := h.inner.Append(ctx, []reprise.AppendRequest{req}); errs != nil {
 			return errs[0]
 		}
 	}
@@ -329,7 +349,7 @@ func (h *Hub) PrepareLoss(ctx context.Context) (take func() error, err error) {
 		for _, info := range list.Streams {
 			page, err := h.inner.Read(ctx, info.Key, 1<<63, 0)
 			if err == nil && page.Info.Tail > info.Tail {
-				err = h.lose(ctx, info.Key, info.Tail, info.Bytes, false)
+				err = h.lose(ctx, info.Key, loss{keep: info.Tail, bytes: info.Bytes, renews: true})
 			}
 			if err != nil {
 				return err

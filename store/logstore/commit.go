@@ -120,6 +120,11 @@ func (s *Store) commitQueued() {
 			finish(waiting, errPanicked)
 		}
 	}()
+	if s.uncertain { // no call may be judged by a state that may be half changed
+		finish(waiting, errUncertain)
+		done = true
+		return
+	}
 	g := s.newGroup()
 	g.removes = waiting[0].removes
 	var staged, later []*change

@@ -370,6 +370,13 @@ func TestPanicUnderTheTurn(t *testing.T) {
 			if goesOn := at == "stage"; (err == nil) != goesOn || !goesOn && !errors.Is(err, reprise.ErrUnavailable) {
 				t.Errorf("the next call: %v", err)
 			}
+			if at != "stage" {
+				req := reprise.AppendRequest{Key: testKey("b"), Epoch: "e", First: 1, Count: 1, Bytes: []byte("b")}
+				errs := s.Append(ctx, []reprise.AppendRequest{req})
+				if errs == nil || !errors.Is(errs[0], reprise.ErrUnavailable) {
+					t.Errorf("an append to the stream whose creation panicked: %v", errs)
+				}
+			}
 			if err := s.saveSnapshot(); (err == nil) != (at == "stage") {
 				t.Errorf("a snapshot: %v", err)
 			}

@@ -112,7 +112,7 @@ func countCommits(t *testing.T, wal string) (n int) {
 // fails if that part of the file cannot be read or is damaged. Each call returns that as an error, with every
 // connection, and works again afterwards.
 func TestStatementThatCannotBePrepared(t *testing.T) {
-	s := openHere(t, filepath.Join(t.TempDir(), "events.db"), nil)
+	s := openHere(t, filepath.Join(t.TempDir(), "events.db"), &Options{FoldAfter: time.Hour})
 	info := createHere(t, s, "s")
 	large := next(&info, bytes.Repeat([]byte("x"), 2*largeBytes))
 	if errs := s.Append(t.Context(), []reprise.AppendRequest{large}); errs != nil {
