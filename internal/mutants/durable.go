@@ -280,6 +280,15 @@ var durableMutants = []mutant{
 		run:  "TestStreamsInNoListAreListedAgain",
 	},
 	{
+		name: "redis does not end the search when it is closed",
+		rule: "Close: ends what the Store has started",
+		file: "store/redisstore/relist.go",
+		old:  "	r.stop()\n",
+		new:  "",
+		pkg:  "./store/redisstore",
+		run:  "TestSizesWhileSearchHangs",
+	},
+	{
 		name: "redis lists two streams under one number",
 		rule: "List: every stream that is there must appear exactly once",
 		file: "store/redisstore/relist.lua",
