@@ -301,7 +301,7 @@ var durableMutants = []mutant{
 		name: "cache joins a page that does not follow the position",
 		rule: "Read: the batches must come in order and without a hole",
 		file: "store/storewrap/cache.go",
-		old:  "		page.Batches = nil // they need not follow the position\n",
+		old:  "			page.Batches = nil // they need not follow the position\n",
 		new:  "",
 		pkg:  "./store/storewrap",
 		run:  "TestCacheWithNewerBatchesThanTheState",
