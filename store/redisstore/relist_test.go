@@ -224,7 +224,7 @@ func TestSizesWhileSearchHangs(t *testing.T) {
 	for _, node := range cluster.Nodes {
 		command(t, node, "CONFIG", "SET", "cluster-node-timeout", "600000") // a node that hangs stays a part of it
 	}
-	s, err := redisstore.Open(t.Context(), cluster.URL(), &redisstore.Options{Timeout: 10 * time.Minute})
+	s, err := redisstore.Open(t.Context(), cluster.URL(), &redisstore.Options{Timeout: 90 * time.Second})
 	must(t, err)
 	info := create(t, s, "s")
 	state, _ := owner(t, cluster, "reprise:{"+info.Key.String()+"}:state")
