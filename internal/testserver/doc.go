@@ -13,6 +13,7 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"time"
 )
 
 // ErrMissing means that the binary of the server is not installed. The test is skipped, or fails if the environment
@@ -38,5 +39,17 @@ func failOrSkip(tb testing.TB, err error) {
 		tb.Skip(err)
 	case err != nil:
 		tb.Fatal(err)
+	}
+}
+
+// removeWithin is how long a process that was killed may go on writing into the folder of its server.
+const removeWithin = 5 * time.Second
+
+// removeAll removes the folder of a server that was killed.
+func removeAll(dir string) error {
+	for deadline := time.Now().Add(removeWithin); ; time.Sleep(10 * time.Millisecond) {
+		if err := os.RemoveAll(dir); err == nil || time.Now().After(deadline) {
+			return err
+		}
 	}
 }

@@ -133,7 +133,7 @@ func (s *PostgresServer) Kill() error { return s.end(syscall.SIGKILL) }
 // Stop ends the server and removes its data. Stopping again does nothing.
 func (s *PostgresServer) Stop() error {
 	err := s.end(syscall.SIGKILL)
-	return errors.Join(err, os.RemoveAll(s.dir))
+	return errors.Join(err, removeAll(s.dir))
 }
 
 // Quit ends the server as a restart by an operator does: connections are cut, and committed data is on the disk.

@@ -4,6 +4,7 @@ package testserver
 
 import (
 	"errors"
+	"os"
 	"syscall"
 )
 
@@ -19,3 +20,11 @@ const (
 func inGroup(*credential) *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 
 func signalProcess(int, syscall.Signal) error { return errors.ErrUnsupported }
+
+func killGroup(pid int) error {
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	return process.Kill()
+}

@@ -2,7 +2,10 @@
 
 package testserver
 
-import "syscall"
+import (
+	"errors"
+	"syscall"
+)
 
 // credential is the user as whom a process runs; nil is our own.
 type credential = syscall.Credential
@@ -19,3 +22,12 @@ func inGroup(as *credential) *syscall.SysProcAttr {
 }
 
 func signalProcess(pid int, sig syscall.Signal) error { return syscall.Kill(pid, sig) }
+
+// killGroup ends a process that was started with inGroup and that has not been waited for, and all processes that it
+// has forked. It is no error if it has ended.
+func killGroup(pid int) error {
+	if err := syscall.Kill(-pid, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) {
+		return err
+	}
+	return nil
+}

@@ -236,17 +236,19 @@ func (s *RedisServer) Command(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Kill ends the server with SIGKILL, as a crash would.
+// Kill ends the server with SIGKILL, as a crash would, and a process that it has forked to rewrite its file.
 func (s *RedisServer) Kill() error {
 	if s.cmd == nil {
 		return nil
 	}
-	err := s.cmd.Process.Kill()
-	<-s.done
-	s.cmd = nil
-	if errors.Is(err, os.ErrProcessDone) {
-		return nil
+	var err error
+	select {
+	case <-s.done: // its pid may be that of another process by now
+	default:
+		err = killGroup(s.cmd.Process.Pid)
+		<-s.done
 	}
+	s.cmd = nil
 	return err
 }
 
@@ -257,4 +259,4 @@ func (s *RedisServer) Pause() error { return s.cmd.Process.Signal(signalPause) }
 func (s *RedisServer) Resume() error { return s.cmd.Process.Signal(signalResume) }
 
 // Stop ends the server and removes its data.
-func (s *RedisServer) Stop() error { return errors.Join(s.Kill(), os.RemoveAll(s.dir)) }
+func (s *RedisServer) Stop() error { return errors.Join(s.Kill(), removeAll(s.dir)) }

@@ -260,3 +260,25 @@ func TestTrimAfterServerHasChanged(t *testing.T) {
 		t.Errorf("after a trim in the epoch before: %+v", got)
 	}
 }
+
+// TestTrimTrustsHistoryOnOneServer: a history that counts as that of a server does not count on another one, which may
+// have been promoted since.
+func TestTrimTrustsHistoryOnOneServer(t *testing.T) {
+	on := testserver.Redis(t, nil)
+	s := mustOpen(t, on.URL(), nil)
+	info := create(t, s, "s")
+	appendN(t, s, &info, 10)
+	before := command(t, on, "HGET", "reprise:{default/s}:state", "h")
+	restart(t, on, s)
+	now := field(command(t, on, "INFO", "replication"), "master_replid")
+	spec := reprise.RemoveSpec{Trim: 2, Kept: 45, Epoch: info.Epoch}
+	for _, c := range []struct{ trusted, server, want string }{
+		{"", "", "5"}, {before, before, "5"}, {before, "", "5"}, {now, now, "5"}, {before, now, "9"},
+	} {
+		code, err := s.TryTrim(t.Context(), info.Key, spec, c.trusted, c.server)
+		must(t, err)
+		if code != c.want {
+			t.Errorf("%q trusted on %q: %s, want %s", c.trusted, c.server, code, c.want)
+		}
+	}
+}

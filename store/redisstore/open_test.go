@@ -100,6 +100,7 @@ func TestUserWithFewRights(t *testing.T) {
 	_, err = s.Stats(t.Context())
 	must(t, err)
 	loseEntries(t, on, 0)
+	must(t, s.Relist(t.Context()))
 	if sizes, err := s.Sizes(t.Context()); err != nil || sizes[reprise.DefaultTenant].Streams != 1 {
 		t.Fatal(sizes, err)
 	}
@@ -107,6 +108,8 @@ func TestUserWithFewRights(t *testing.T) {
 	if err != nil || len(swept) != 1 {
 		t.Fatal(swept, err)
 	}
+	command(t, on, "ACL", "SETUSER", "reprise", "-scan")
+	must(t, s.Relist(t.Context()))
 	command(t, on, "ACL", "SETUSER", "nobody", "on", ">pw", "+hello", "+ping")
 	_, err = redisstore.Open(t.Context(), "redis://nobody:pw@"+on.Addr(), nil)
 	wantError(t, err, reprise.ErrInvalid)

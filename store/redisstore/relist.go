@@ -6,6 +6,8 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -15,8 +17,43 @@ import (
 
 // A stream and its list entries are written one after the other, and in a Redis Cluster they are usually on different
 // servers. A server that is promoted may lack the newest entries while another one keeps their streams. It may also
-// have a stream again whose entries were removed. Sizes therefore searches all servers for streams that are in no list
-// when the history of one of them has changed.
+// have a stream again whose entries were removed. Sizes therefore starts a search of all servers for streams that are
+// in no list when the history of one of them has changed.
+//
+// A single server is searched too. It has the entry of each stream, because the entry is written before the state and
+// removed after it. But if another server takes its place between the two writes of a creation, that one gets the
+// state and may lack the entry.
+
+// searches runs one search at a time, for as long as the Store is open.
+type searches struct {
+	busy    atomic.Bool
+	stopped context.Context
+	stop    context.CancelFunc
+	running sync.WaitGroup
+}
+
+func (r *searches) init() { r.stopped, r.stop = context.WithCancel(context.Background()) }
+
+// close ends the search. No other one may be started.
+func (r *searches) close() {
+	r.stop()
+	r.running.Wait()
+}
+
+// startSearch starts a search, unless one is running. The caller is between enter and leave.
+func (s *Store) startSearch() {
+	r := &s.searches
+	if !r.busy.CompareAndSwap(false, true) {
+		return
+	}
+	r.running.Go(func() {
+		defer r.busy.Store(false)
+		err := s.relist(r.stopped)
+		if err != nil && r.stopped.Err() == nil { // such as of a server that refuses writes
+			s.opts.Logger.Warn("redis could not be searched for streams that are in no list", "error", err)
+		}
+	})
+}
 
 // settled is the least age of a history for which the search is final. A stream whose creation was under way when the
 // server was promoted exists by then, or never will.
@@ -125,7 +162,7 @@ func (s *Store) search(ctx context.Context, node rueidis.Client) (done bool, err
 	for cursor := uint64(0); ; {
 		var found []reprise.StreamKey
 		cursor, found, err = s.scan(ctx, node, cursor)
-		if refusal, refused := rueidis.IsRedisErr(err); refused && !refusal.IsLoading() {
+		if refuses(err) {
 			s.refused.Do(func() {
 				s.opts.Logger.Warn("redis refuses SCAN: streams whose list entries a failover has lost stay in no list",
 					"error", err)
@@ -139,6 +176,14 @@ func (s *Store) search(ctx context.Context, node rueidis.Client) (done bool, err
 			return true, err
 		}
 	}
+}
+
+// refuses reports whether err means that the server does not let this user run the command, or does not have it. All
+// other errors of a server pass, such as BUSY and CLUSTERDOWN.
+func refuses(err error) bool {
+	answer, is := rueidis.IsRedisErr(err)
+	return is && (strings.HasPrefix(answer.Error(), "NOPERM ") ||
+		strings.HasPrefix(answer.Error(), "unknown command ")) // the driver takes "ERR " away
 }
 
 // scan returns some of the streams and marks on one server, and the cursor for the next call, 0 at the end.

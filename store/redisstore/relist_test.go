@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -65,8 +66,8 @@ func TestRemovalLeavesStreamOfSameNumberListed(t *testing.T) {
 	wantNames(t, s, "third", "second", "first")
 }
 
-// TestStreamsInNoListAreListedAgain: Sizes finds streams whose list entries a failover has lost. One whose number was
-// given again becomes the newest, and the others come back to where they were.
+// TestStreamsInNoListAreListedAgain: a search finds streams whose list entries a failover has lost. One whose number
+// was given again becomes the newest, and the others come back to where they were.
 func TestStreamsInNoListAreListedAgain(t *testing.T) {
 	on := testserver.Redis(t, nil)
 	s := mustOpen(t, on.URL(), nil)
@@ -78,6 +79,7 @@ func TestStreamsInNoListAreListedAgain(t *testing.T) {
 	loseEntries(t, on, 1)
 	create(t, s, "d")
 	wantNames(t, s, "d", "a")
+	must(t, s.Relist(t.Context()))
 	sizes, err := s.Sizes(t.Context())
 	must(t, err)
 	if size := sizes[reprise.DefaultTenant]; size.Streams != 4 {
@@ -119,8 +121,7 @@ func TestStreamsInNoListKeepFreeNumbers(t *testing.T) {
 		create(t, s, name)
 	}
 	loseEntries(t, on, 1)
-	_, err := s.Sizes(t.Context())
-	must(t, err)
+	must(t, s.Relist(t.Context()))
 	wantNames(t, s, "d", "c", "b", "a")
 	create(t, s, "e")
 	wantNames(t, s, "e", "d", "c", "b", "a")
@@ -141,7 +142,7 @@ func oneStreamANumber(t *testing.T, on *testserver.RedisServer) {
 	}
 }
 
-// TestSearchEndsWithTheHistory: Sizes searches a server until a minute after its history began, and again once it has
+// TestSearchEndsWithTheHistory: a server is searched until a minute after its history began, and again once it has
 // another one.
 func TestSearchEndsWithTheHistory(t *testing.T) {
 	on := testserver.Redis(t, nil)
@@ -152,8 +153,7 @@ func TestSearchEndsWithTheHistory(t *testing.T) {
 	}
 	searches := func() bool {
 		before := scans()
-		_, err := s.Sizes(t.Context())
-		must(t, err)
+		must(t, s.Relist(t.Context()))
 		return scans() != before
 	}
 	for range 2 {
@@ -192,6 +192,9 @@ func TestSizesOfServerThatRefusesSearch(t *testing.T) {
 			if config[1] == "0" {
 				command(t, on, "CONFIG", "SET", "min-replicas-to-write", "1")
 			}
+			if err := s.Relist(t.Context()); (err != nil) != (config[1] == "0") {
+				t.Errorf("the search: %v", err)
+			}
 			for range 2 {
 				sizes, err := s.Sizes(t.Context())
 				must(t, err)
@@ -200,5 +203,60 @@ func TestSizesOfServerThatRefusesSearch(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSizesStartsSearch: Sizes starts a search and needs no other call for it.
+func TestSizesStartsSearch(t *testing.T) {
+	on := testserver.Redis(t, nil)
+	s := mustOpen(t, on.URL(), nil)
+	create(t, s, "a")
+	create(t, s, "b")
+	loseEntries(t, on, 1)
+	_, err := s.Sizes(t.Context())
+	must(t, err)
+	until(t, "b is listed again", func() bool { return fmt.Sprint(names(t, s)) == "[b a]" })
+}
+
+// TestSizesWhileSearchHangs: Sizes answers while a search waits for a node. Close ends the search.
+func TestSizesWhileSearchHangs(t *testing.T) {
+	cluster := testserver.Cluster(t, 3)
+	for _, node := range cluster.Nodes {
+		command(t, node, "CONFIG", "SET", "cluster-node-timeout", "600000") // a node that hangs stays a part of it
+	}
+	s, err := redisstore.Open(t.Context(), cluster.URL(), &redisstore.Options{Timeout: 90 * time.Second})
+	must(t, err)
+	info := create(t, s, "s")
+	state, _ := owner(t, cluster, "reprise:{"+info.Key.String()+"}:state")
+	lists, _ := owner(t, cluster, "reprise:{reprise}:number")
+	for _, node := range cluster.Nodes {
+		if node != state && node != lists {
+			must(t, node.Pause())
+			defer func() { must(t, node.Resume()) }()
+			break
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for range 2 {
+		sizes, err := s.Sizes(ctx)
+		must(t, err)
+		if size := sizes[reprise.DefaultTenant]; size.Streams != 1 {
+			t.Errorf("%d streams, want 1", size.Streams)
+		}
+	}
+	if !s.Searching() {
+		t.Error("no search hangs: this tests nothing")
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	select {
+	case err := <-closed:
+		must(t, err)
+	case <-time.After(time.Minute):
+		t.Fatal("Close does not end the search")
+	}
+	if s.Searching() {
+		t.Error("Close has left the search running")
 	}
 }

@@ -41,11 +41,9 @@ func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 // trim moves the start of the window. If the stream may have lost events, which spec.Kept then counts, it moves to
 // another epoch first; a trim in the epoch before does nothing. asked is the caller's context.
 func (s *Store) trim(ctx, asked context.Context, key reprise.StreamKey, spec *reprise.RemoveSpec) error {
-	trusted := ""
+	trusted, server := "", ""
 	for range adoptRounds {
-		r := s.run(ctx, removeScript, s.opts.Wait, s.removal(key, spec.Epoch,
-			"trim", decimal(spec.Trim), strconv.FormatInt(spec.Kept, 10), decimal(spec.Trim-1), trusted))[0]
-		code, err := removalCode(r)
+		code, err := s.tryTrim(ctx, key, spec, trusted, server)
 		switch {
 		case err != nil:
 			return err
@@ -63,7 +61,7 @@ func (s *Store) trim(ctx, asked context.Context, key reprise.StreamKey, spec *re
 			return err
 		}
 		if !doubtful { // as Read, a trim leaves the history for an appender that may know of more events
-			trusted = got.history
+			trusted, server = got.history, got.server.id
 			continue
 		}
 		if err := s.adopt(ctx, key, got.page.Info.Epoch); err != nil {
@@ -71,6 +69,16 @@ func (s *Store) trim(ctx, asked context.Context, key reprise.StreamKey, spec *re
 		}
 	}
 	return errOtherServer
+}
+
+// tryTrim runs remove.lua. The history trusted counts as that of the server whose history is the other one; another
+// server may have taken its place.
+func (s *Store) tryTrim(ctx context.Context, key reprise.StreamKey, spec *reprise.RemoveSpec, trusted, server string) (
+	code string, err error,
+) {
+	r := s.run(ctx, removeScript, s.opts.Wait, s.removal(key, spec.Epoch,
+		"trim", decimal(spec.Trim), strconv.FormatInt(spec.Kept, 10), decimal(spec.Trim-1), trusted, server))[0]
+	return removalCode(r)
 }
 
 // removalCode returns the first part of the answer of remove.lua.

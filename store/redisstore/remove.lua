@@ -1,6 +1,6 @@
 -- KEYS: the state and the batches. ARGV: how to publish, who removes, the epoch or "", and one of
---   "trim", the new start of the window, the bytes kept, the seq before that start, and another history than that of the
---     server that counts as this one, or ""
+--   "trim", the new start of the window, the bytes kept, the seq before that start, another history than that of the
+--     server that counts as this one, or "", and the history of the server for which it does
 --   "mark", until when in ms
 --   "drop"
 --   "sweep", until when in ms, the time in ms
@@ -16,7 +16,8 @@ if ARGV[3] ~= '' and ARGV[3] ~= string.match(st[1], '^%S*') then return {'0'} en
 if what == 'trim' then
   -- A trim beyond the tail is by somebody who knows of events that were lost.
   if not more(ARGV[5], st[2]) or more(ARGV[7], st[3]) then return {'0'} end
-  if st[6] ~= ARGV[8] and st[6] ~= (history()) then return {'5'} end
+  local now = history()
+  if st[6] ~= now and (st[6] ~= ARGV[8] or now ~= ARGV[9]) then return {'5'} end
   redis.call('HSET', KEYS[1], 's', ARGV[5], 'k', ARGV[6])
   redis.call('XTRIM', KEYS[2], 'MINID', ARGV[5])
   redis.call(ARGV[1], KEYS[1], ARGV[2])

@@ -10,8 +10,8 @@ import (
 )
 
 // Sizes adds up the states of all streams, a thousand in a round trip. Options.Timeout bounds each round trip. The
-// store keeps no counters that could differ from the states. If a server was started or promoted, Sizes first looks for
-// streams that are in no list.
+// store keeps no counters that could differ from the states. If a server was started or promoted, Sizes also starts a
+// search for streams that are in no list, and does not wait for it.
 func (s *Store) Sizes(ctx context.Context) (_ map[reprise.Tenant]reprise.Size, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	_, leave, err := s.enter(ctx)
@@ -19,9 +19,7 @@ func (s *Store) Sizes(ctx context.Context) (_ map[reprise.Tenant]reprise.Size, e
 		return nil, err
 	}
 	defer leave()
-	if err := s.relist(ctx); err != nil { // such as of a server that refuses writes: the sizes can still be read
-		s.opts.Logger.Warn("redis could not be searched for streams that are in no list", "error", err)
-	}
+	s.startSearch()
 	sizes, err := s.sizes(ctx)
 	if err != nil {
 		return nil, storeError(ctx, err)

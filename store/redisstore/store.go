@@ -79,10 +79,11 @@ type Store struct {
 	use    sync.RWMutex
 	closed bool
 
-	watches watches
-	replays replays
-	keepers keepers
-	refused sync.Once // logs that the server refuses SCAN
+	watches  watches
+	replays  replays
+	keepers  keepers
+	searches searches
+	refused  sync.Once // logs that the server refuses SCAN
 }
 
 var (
@@ -117,6 +118,7 @@ func Open(ctx context.Context, url string, opts *Options) (_ *Store, err error) 
 		return nil, openError(ctx, driver, err)
 	}
 	s.watches.init(s)
+	s.searches.init()
 	return s, nil
 }
 
@@ -129,7 +131,7 @@ const concurrentAppends = 4
 // ConcurrentAppends returns the useful number of concurrent commits; see reprise.Concurrent.
 func (s *Store) ConcurrentAppends() int { return concurrentAppends }
 
-// Close closes the connections; see reprise.Store.
+// Close ends a search that Sizes has started, and closes the connections; see reprise.Store.
 func (s *Store) Close() (err error) {
 	defer func() { err = storeError(context.Background(), err) }()
 	s.use.Lock()
@@ -138,6 +140,7 @@ func (s *Store) Close() (err error) {
 		return nil
 	}
 	s.closed = true
+	s.searches.close()
 	s.watches.close()
 	s.client.Close()
 	return nil

@@ -79,13 +79,17 @@ func (c *Cached) Read(ctx context.Context, key reprise.StreamKey, after uint64, 
 	}
 	// A batch in memory after the tail was read a moment ago, or lost since. Only a read from there can tell inner.
 	if last := c.batches.last(key, page.Info.Epoch); last > page.Info.Tail {
-		if page, err = c.inner.Read(ctx, key, max(after, last), maxBytes); err != nil {
+		from := max(after, last)
+		if page, err = c.inner.Read(ctx, key, from, maxBytes); err != nil {
 			return page, err
 		}
 		if last > page.Info.Tail {
 			c.batches.forget(key)
 		}
-		page.Batches = nil // they need not follow the position
+		if from > after {
+			c.batches.put(key, page.Info.Epoch, page.Batches)
+			page.Batches = nil // they need not follow the position
+		}
 	}
 	got := collected{after: after, maxBytes: maxBytes, info: page.Info}
 	for {

@@ -144,6 +144,7 @@ func TestCacheIsBounded(t *testing.T) {
 type late struct {
 	reprise.Store
 	before *reprise.Page
+	reads  int // the later ones
 }
 
 func (l *late) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
@@ -151,11 +152,12 @@ func (l *late) Read(ctx context.Context, key reprise.StreamKey, after uint64, ma
 		l.before = nil
 		return *page, nil
 	}
+	l.reads++
 	return l.Store.Read(ctx, key, after, maxBytes)
 }
 
 // TestCacheWithNewerBatchesThanTheState: batches that others have put into memory since the state was read are no hole
-// and no loss.
+// and no loss, and one more read gets the state and what follows them.
 func TestCacheWithNewerBatchesThanTheState(t *testing.T) {
 	inner := &late{Store: memstore.New(nil)}
 	s, err := storewrap.Cache(inner, nil)
@@ -172,11 +174,22 @@ func TestCacheWithNewerBatchesThanTheState(t *testing.T) {
 	for first := uint64(4); first <= 5; first++ {
 		mustAppend(t, s, request(key("s"), first, "event"))
 	}
-	inner.before = &before
+	inner.before, inner.reads = &before, 0
 	page, err := s.Read(t.Context(), key("s"), 0, 1<<20)
 	check(t, err)
+	if inner.reads != 1 {
+		t.Errorf("%d more reads, want 1", inner.reads)
+	}
 	if page.Info.Tail != 5 || len(page.Batches) != 5 || page.Batches[0].First != 1 {
 		t.Errorf("the tail is %d, with %d batches: %+v", page.Info.Tail, len(page.Batches), page.Batches)
+	}
+
+	mustAppend(t, s, request(key("s"), 6, "event"))
+	inner.before, inner.reads = &before, 0
+	page, err = s.Read(t.Context(), key("s"), 5, 1<<20)
+	check(t, err)
+	if len(page.Batches) != 1 || page.Batches[0].First != 6 || inner.reads != 1 {
+		t.Errorf("after the last in memory: %d more reads, %+v", inner.reads, page.Batches)
 	}
 	check(t, s.Close())
 }
