@@ -34,7 +34,7 @@ var storeMutants = []mutant{
 	{
 		name: "nats leaves a window in a hole",
 		rule: "Read: batches must cover everything from Earliest on",
-		file: "store/natsstore/read.go", old: "		mended, failed := s.mend(ctx, key, last)",
+		file: "store/natsstore/read.go", old: "		mended, failed := mend(ctx, key, last)",
 		new: "		mended, failed := false, error(nil)",
 		pkg: "./store/natsstore", run: "TestPurgeWithoutMoveOfWindowMovesIt",
 	},
@@ -49,6 +49,13 @@ var storeMutants = []mutant{
 		rule: "Check: a sentence for each fault",
 		file: "store/natsstore/check.go", old: "		if !st.gone && !listed[key] {", new: "		if false {",
 		pkg: "./store/natsstore", run: "TestRecordOfAnotherStreamIsNeitherShownNorRemoved",
+	},
+	{
+		name: "nats mends what it checks",
+		rule: "Check: a sentence for each fault",
+		file: "store/natsstore/check.go", old: "		return s.read(ctx, key, after, maxBytes, leave)",
+		new: "		_ = leave\n		return s.Read(ctx, key, after, maxBytes)",
+		pkg: "./store/natsstore", run: "TestPurgeWithoutMoveOfWindowMovesIt",
 	},
 	{
 		name: "nats shows the record of another stream",

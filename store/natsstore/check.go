@@ -84,10 +84,15 @@ func (s *Store) hasRecord(ctx context.Context, key reprise.StreamKey) (bool, err
 	return err == nil && msg.Header.Get(headerSubject) == s.subjects.index(key), err
 }
 
-// checkStream reads all batches of a stream. fault describes what is wrong; it is empty if nothing is.
+// checkStream reads all batches of a stream, and mends nothing. fault describes what is wrong; it is empty if nothing
+// is.
 func (s *Store) checkStream(ctx context.Context, key reprise.StreamKey) (fault string, err error) {
+	leave := func(context.Context, reprise.StreamKey, *entry) (mended bool, err error) { return false, nil }
 	damaged := func(err error) bool { return isDamage(err) || errors.Is(err, errBehind) }
-	return storecheck.Batches(ctx, s.Read, key, damaged, func(page reprise.Page, after uint64) string {
+	read := func(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+		return s.read(ctx, key, after, maxBytes, leave)
+	}
+	return storecheck.Batches(ctx, read, key, damaged, func(page reprise.Page, after uint64) string {
 		if fault := storecheck.Missing(page, after); fault != "" {
 			return fmt.Sprintf("stream %s: %s", key, fault)
 		}

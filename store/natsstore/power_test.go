@@ -54,6 +54,31 @@ func createLabeled(t *testing.T, s *natsstore.Store, name string) reprise.Stream
 	return info.Key
 }
 
+// answer reads until a store answers for a stream.
+func answer(t *testing.T, s *natsstore.Store, key reprise.StreamKey) (page reprise.Page, err error) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; {
+		page, err = s.Read(t.Context(), key, 0, 1<<20)
+		if !errors.Is(err, reprise.ErrUnavailable) || time.Now().After(deadline) {
+			return page, err
+		}
+	}
+}
+
+// check checks a store until it answers.
+func check(t *testing.T, s *natsstore.Store) []string {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; {
+		wrong, err := s.Check(t.Context())
+		if err == nil {
+			return wrong
+		}
+		if !errors.Is(err, reprise.ErrUnavailable) || time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
 // The index alone loses the record of a stream, and a stream that is created then gets its number: each is shown with
 // its own configuration or as damaged, and the removal of the first leaves the record of the second.
 func TestRecordOfAnotherStreamIsNeitherShownNorRemoved(t *testing.T) {
@@ -82,9 +107,7 @@ func TestRecordOfAnotherStreamIsNeitherShownNorRemoved(t *testing.T) {
 	if got := tail(t, seen, next); got.Config.Labels["name"] != "next" {
 		t.Errorf("a replica that knows the lost record shows the later stream as %v", got.Config.Labels)
 	}
-	wrong, err := fresh.Check(t.Context())
-	must(t, err)
-	if len(wrong) != 1 || !strings.Contains(wrong[0], lost.String()) {
+	if wrong := check(t, fresh); len(wrong) != 1 || !strings.Contains(wrong[0], lost.String()) {
 		t.Errorf("Check says %q, want a sentence about the stream without a record", wrong)
 	}
 	must(t, fresh.Remove(t.Context(), lost, reprise.RemoveSpec{}))
@@ -161,7 +184,10 @@ func TestPurgeWithoutMoveOfWindowMovesIt(t *testing.T) {
 	}
 	must(t, errors.Join(server.Kill(), server.Start()))
 	tail(t, s, key) // moves to another epoch
-	page, err := openWhenThere(t, where).Read(t.Context(), key, 0, 1<<20)
+	if wrong := check(t, s); len(wrong) != 2 {
+		t.Errorf("Check says %q before a read has moved a window, want a sentence about each of two streams", wrong)
+	}
+	page, err := answer(t, openWhenThere(t, where), key)
 	must(t, err)
 	if page.Info.Earliest != 41 || page.Info.Tail != 50 || page.Info.Bytes != int64(10*len(label(50))) {
 		t.Errorf("the window is %d to %d with %d bytes, want 41 to 50 with 30", page.Info.Earliest, page.Info.Tail,
@@ -172,7 +198,7 @@ func TestPurgeWithoutMoveOfWindowMovesIt(t *testing.T) {
 		t.Errorf("%d batches can be read after 5 more, want 15", n)
 	}
 	tail(t, s, hole)
-	if _, err := s.Read(t.Context(), hole, 0, 1<<20); !errors.Is(err, natsstore.ErrDamaged) {
+	if _, err := answer(t, s, hole); !errors.Is(err, natsstore.ErrDamaged) {
 		t.Errorf("with another hole in the window: %v, want ErrDamaged", err)
 	}
 	if now := tail(t, s, hole); now.Earliest != 1 {
