@@ -51,6 +51,13 @@ var storeMutants = []mutant{
 		pkg: "./store/natsstore", run: "TestRecordOfAnotherStreamIsNeitherShownNorRemoved",
 	},
 	{
+		name: "nats takes a window that a full server cannot move for damage",
+		rule: "errors must say what can be tried again",
+		file: "store/natsstore/mend.go", old: "		return false, unavailable(errNotRenewed)",
+		new: "		_ = errNotRenewed\n		return false, nil",
+		pkg: "./store/natsstore", run: "TestWindowThatFullServerCannotMoveIsUnavailable",
+	},
+	{
 		name: "nats mends what it checks",
 		rule: "Check: a sentence for each fault",
 		file: "store/natsstore/check.go", old: "		return s.read(ctx, key, after, maxBytes, leave)",

@@ -205,3 +205,36 @@ func TestPurgeWithoutMoveOfWindowMovesIt(t *testing.T) {
 		t.Errorf("a window with another hole was moved to %d", now.Earliest)
 	}
 }
+
+// A full server has no room for the move of a window: that passes, so it is not damage.
+func TestWindowThatFullServerCannotMoveIsUnavailable(t *testing.T) {
+	server := testserver.NATS(t, nil)
+	where := place(server, "&max_bytes=2000000")
+	s := openWhenThere(t, where)
+	key, other := create(t, s, "s").Key, create(t, s, "other").Key
+	appendMore(t, s, key, 5)
+	_, stream := behind(t, where)
+	name := stream.CachedInfo().Config.Name
+	newest, err := stream.GetLastMsgForSubject(t.Context(), name+".s.default."+key.Name)
+	must(t, err)
+	must(t, stream.Purge(t.Context(), jetstream.WithPurgeSubject(newest.Subject),
+		jetstream.WithPurgeSequence(newest.Sequence-1)))
+	must(t, errors.Join(server.Kill(), server.Start()))
+	tail(t, s, other) // marks the start
+	js, stream := behind(t, where)
+	fill := name + ".d.=.fill"
+	for size := 100_000; size > 0; {
+		if _, err := js.Publish(t.Context(), fill, make([]byte, size)); err != nil {
+			size /= 2
+		}
+	}
+	if page, err := s.Read(t.Context(), key, 0, 1<<20); !errors.Is(err, reprise.ErrUnavailable) {
+		t.Errorf("while the server is full: %d batches, %v, want ErrUnavailable", len(page.Batches), err)
+	}
+	must(t, stream.Purge(t.Context(), jetstream.WithPurgeSubject(fill)))
+	page, err := answer(t, s, key)
+	must(t, err)
+	if page.Info.Earliest != 4 || len(page.Batches) != 2 {
+		t.Errorf("with room again: %d batches from %d on, want 2 from 4", len(page.Batches), page.Info.Earliest)
+	}
+}

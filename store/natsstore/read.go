@@ -59,7 +59,15 @@ func (s *Store) read(ctx context.Context, key reprise.StreamKey, after uint64, m
 			if failed != nil && !errors.Is(failed, errWrongLast) {
 				return reprise.Page{}, failed
 			}
-			if !mended && failed == nil {
+			if mended || failed != nil {
+				break
+			}
+			// Another replica may have moved the window or removed the stream after last was read.
+			now, failed := s.last(ctx, key)
+			if failed != nil {
+				return reprise.Page{}, failed
+			}
+			if last.sameWindow(now) {
 				return reprise.Page{}, fmt.Errorf("stream %s: %w: %w", key, ErrDamaged, err)
 			}
 		default:
