@@ -58,6 +58,12 @@ var storeMutants = []mutant{
 		pkg: "./store/natsstore", run: "TestWindowThatFullServerCannotMoveIsUnavailable",
 	},
 	{
+		name: "nats purges everything before the newest message",
+		rule: "G3: a loss of the newest events must be told",
+		file: "store/natsstore/tidy.go", old: "	case len(last.skips) > 0:", new: "	case false:",
+		pkg: "./store/natsstore", run: "TestPurgeOfAllWithoutTrimLeavesStream",
+	},
+	{
 		name: "nats mends what it checks",
 		rule: "Check: a sentence for each fault",
 		file: "store/natsstore/check.go", old: "		return s.read(ctx, key, after, maxBytes, leave)",

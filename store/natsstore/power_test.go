@@ -238,3 +238,29 @@ func TestWindowThatFullServerCannotMoveIsUnavailable(t *testing.T) {
 		t.Errorf("with room again: %d batches from %d on, want 2 from 4", len(page.Batches), page.Info.Earliest)
 	}
 }
+
+// A loss of power takes the trim of all events and not the purge after it: the stream is there, with its last batch.
+func TestPurgeOfAllWithoutTrimLeavesStream(t *testing.T) {
+	server := testserver.NATS(t, nil)
+	where := place(server, "")
+	s := openWhenThere(t, where)
+	info := create(t, s, "s")
+	big := make([]byte, 2<<20) // in parts
+	for n := range uint64(5) {
+		appendTo(t, s, &info, 1, append([]byte(label(n+1)), big...))
+	}
+	_, stream := behind(t, where)
+	const kept, parts, boots = 2, 3, 1 // the last batch and the trim
+	must(t, s.Remove(t.Context(), info.Key, reprise.RemoveSpec{Trim: info.Tail + 1}))
+	messages(t, stream, kept+parts+boots)
+	trim, err := stream.GetLastMsgForSubject(t.Context(), stream.CachedInfo().Config.Name+".s.default.s")
+	must(t, err)
+	must(t, stream.DeleteMsg(t.Context(), trim.Sequence))
+	must(t, errors.Join(server.Kill(), server.Start()))
+	page, err := answer(t, openWhenThere(t, where), info.Key)
+	must(t, err)
+	if page.Info.Earliest != 5 || page.Info.Tail != 5 || len(page.Batches) != 1 {
+		t.Errorf("the window is %d to %d in %d batches, want the last of 5", page.Info.Earliest, page.Info.Tail,
+			len(page.Batches))
+	}
+}

@@ -165,7 +165,9 @@ func (t *tidy) purgeSubject(ctx context.Context, server, subject string, before 
 	return t.s.change(ctx, server, "STREAM.PURGE."+t.s.name, map[string]any{"filter": subject, "seq": before})
 }
 
-// purgeOld deletes the data before the current window of a stream. The newest message, which is its state, stays.
+// purgeOld deletes the data before the current window of a stream. The newest message, which is its state, stays, and
+// so does the batch before it: a loss of power may take the newest message and not the purge, and a stream without any
+// message would be gone.
 func (t *tidy) purgeOld(ctx context.Context, key reprise.StreamKey) error {
 	s := t.s
 	server := s.server()
@@ -173,32 +175,29 @@ func (t *tidy) purgeOld(ctx context.Context, key reprise.StreamKey) error {
 	if err != nil || last == nil || last.gone {
 		return err
 	}
-	before, partsBefore := last.seq, last.seq
+	before := last.seq
 	switch {
-	case last.earliest > last.tail:
-	case last.count > 0 && last.first <= last.earliest:
-		if len(last.parts) > 0 {
-			partsBefore = last.parts[0].seq
-		}
-	default:
+	case last.earliest <= last.tail && (last.count == 0 || last.first > last.earliest):
 		if before, err = s.locate(ctx, key, last, last.earliest); err != nil {
 			return err
 		}
-		partsBefore = before
-		if last.bulky {
-			// Parts of a batch precede it and follow the previous batch.
-			first, err := s.next(ctx, key, before)
-			if err != nil {
-				return err
-			}
-			if len(first.parts) > 0 {
-				partsBefore = first.parts[0].seq
-			}
-		}
+	case len(last.skips) > 0:
+		before = last.skips[0].seq
 	}
 	err = t.purgeSubject(ctx, server, s.subjects.stream(key), before)
-	if last.bulky {
-		err = errors.Join(err, t.purgeSubject(ctx, server, s.subjects.parts(key), partsBefore))
+	if !last.bulky {
+		return err
 	}
-	return err
+	// Parts of a batch precede it and follow the previous batch.
+	first, failed := s.next(ctx, key, before)
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	partsBefore := before
+	for _, e := range []*entry{first, last} {
+		if len(e.parts) > 0 {
+			partsBefore = min(partsBefore, e.parts[0].seq)
+		}
+	}
+	return errors.Join(err, t.purgeSubject(ctx, server, s.subjects.parts(key), partsBefore))
 }
