@@ -64,6 +64,19 @@ var storeMutants = []mutant{
 		pkg: "./store/natsstore", run: "TestPurgeOfAllWithoutTrimLeavesStream",
 	},
 	{
+		name: "nats takes a record of another life for that of a stream",
+		rule: "Create: must return the stream as it is kept",
+		file: "store/natsstore/record.go", old: "slices.ContainsFunc(st.lineage, ofIt)))",
+		new: "slices.ContainsFunc(st.lineage, ofIt) || true))",
+		pkg: "./store/natsstore", run: "TestRecordOfLostStreamIsNotShownForLaterOne",
+	},
+	{
+		name: "nats removes the record of a later stream of the same name",
+		rule: "List: streams must each appear exactly once",
+		file: "store/natsstore/tidy.go", old: "err != nil || !r.fits(key, st) {", new: "err != nil {\n			_ = r",
+		pkg: "./store/natsstore", run: "TestRemovalLeavesRecordOfLaterStreamOfSameName",
+	},
+	{
 		name: "nats mends what it checks",
 		rule: "Check: a sentence for each fault",
 		file: "store/natsstore/check.go", old: "		return s.read(ctx, key, after, maxBytes, leave)",

@@ -264,3 +264,50 @@ func TestPurgeOfAllWithoutTrimLeavesStream(t *testing.T) {
 			len(page.Batches))
 	}
 }
+
+// The index alone loses the record of a stream, and its sequence is that of a stream of the same name afterwards: the
+// removal of the first leaves the record of the second.
+func TestRemovalLeavesRecordOfLaterStreamOfSameName(t *testing.T) {
+	server := testserver.NATS(t, nil)
+	where := place(server, "")
+	s := openWhenThere(t, where)
+	other := create(t, s, "other")
+	js, stream := behind(t, where)
+	name := stream.CachedInfo().Config.Name
+	index, err := js.Stream(t.Context(), name+"_INDEX")
+	must(t, err)
+	later, err := index.GetLastMsgForSubject(t.Context(), name+".i.default.=."+other.Key.Name)
+	must(t, err)
+	lost := &part{t: t, server: server, dir: filepath.Join(server.Dir(), "jetstream", "$G", "streams", name+"_INDEX")}
+	lost.save()
+	key := create(t, s, "s").Key
+	lost.lose()
+	js, _ = behind(t, where)
+	ack, err := js.Publish(t.Context(), name+".i.default.=.s", later.Data) // a record is the same under each name
+	must(t, err)
+	fresh := openWhenThere(t, where)
+	must(t, fresh.Remove(t.Context(), key, reprise.RemoveSpec{}))
+	must(t, fresh.Close()) // it runs the jobs that are left
+	index, err = js.Stream(t.Context(), name+"_INDEX")
+	must(t, err)
+	if _, err := index.GetMsg(t.Context(), ack.Sequence); err != nil {
+		t.Errorf("the later record: %v", err)
+	}
+}
+
+// A server loses a stream with its record, and a stream of the same name is created in its place: a replica that has
+// seen the lost one shows the configuration of the later one, also after that has moved to another epoch.
+func TestRecordOfLostStreamIsNotShownForLaterOne(t *testing.T) {
+	l := &lossy{t: t, server: testserver.NATS(t, nil)}
+	where := place(l.server, "")
+	seen := openWhenThere(t, where)
+	create(t, seen, "before")
+	l.save()
+	key := createLabeled(t, seen, "s")
+	l.lose()
+	create(t, openWhenThere(t, where), "s") // without labels
+	must(t, errors.Join(l.server.Kill(), l.server.Start()))
+	if got := tail(t, seen, key); len(got.Config.Labels) != 0 {
+		t.Errorf("the later stream is shown with the labels %v of the lost one", got.Config.Labels)
+	}
+}

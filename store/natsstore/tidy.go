@@ -124,16 +124,19 @@ func (s *Store) deleteMessage(ctx context.Context, server, stream string, seq ui
 	return s.change(ctx, server, "STREAM.MSG.DELETE."+stream, map[string]any{"seq": seq, "no_erase": true})
 }
 
-// deleteRecord deletes the record of a stream from the index. If the index has lost that record, its sequence may be
-// that of another stream's record, which stays.
-func (t *tidy) deleteRecord(server string, key reprise.StreamKey, seq uint64) {
+// deleteRecord deletes the record of a stream whose state was st from the index. If the index has lost that record, its
+// sequence may be that of another stream's record, also of one of the same name that was created since, which stays.
+func (t *tidy) deleteRecord(server string, key reprise.StreamKey, st *state) {
 	t.add(func(ctx context.Context) error {
 		var answer stored
-		err := t.s.request(ctx, "STREAM.MSG.GET."+t.s.index, &getRequest{Seq: seq}, &answer)
+		err := t.s.request(ctx, "STREAM.MSG.GET."+t.s.index, &getRequest{Seq: st.index}, &answer)
 		if err != nil || answer.Message.Subject != t.s.subjects.index(key) {
 			return err
 		}
-		return t.s.deleteMessage(ctx, server, t.s.index, seq)
+		if r, err := decodeRecord(key, answer.Message.Data); err != nil || !r.fits(key, st) {
+			return err
+		}
+		return t.s.deleteMessage(ctx, server, t.s.index, st.index)
 	})
 }
 
