@@ -73,8 +73,16 @@ var storeMutants = []mutant{
 	{
 		name: "nats removes the record of a later stream of the same name",
 		rule: "List: streams must each appear exactly once",
-		file: "store/natsstore/tidy.go", old: "err != nil || !r.fits(key, st) {", new: "err != nil {\n			_ = r",
+		file: "store/natsstore/tidy.go", old: "err != nil || !r.fits(key, st) {",
+		new: "err != nil {\n			_ = r",
 		pkg: "./store/natsstore", run: "TestRemovalLeavesRecordOfLaterStreamOfSameName",
+	},
+	{
+		name: "nats keeps an expired stream whose record is lost",
+		rule: "Sweep: removes expired streams",
+		file: "store/natsstore/sweep.go", old: "	case errors.Is(err, errGone), errors.Is(err, errForeign):",
+		new: "	case false:",
+		pkg: "./store/natsstore", run: "TestExpiredStreamWithoutItsRecordIsSwept",
 	},
 	{
 		name: "nats mends what it checks",

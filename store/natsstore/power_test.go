@@ -311,3 +311,36 @@ func TestRecordOfLostStreamIsNotShownForLaterOne(t *testing.T) {
 		t.Errorf("the later stream is shown with the labels %v of the lost one", got.Config.Labels)
 	}
 }
+
+// The index alone loses the records of streams that have ended: they are swept all the same.
+func TestExpiredStreamWithoutItsRecordIsSwept(t *testing.T) {
+	where := place(testserver.NATS(t, nil), "")
+	s := openWhenThere(t, where)
+	end := &reprise.End{Outcome: "completed", Time: time.UnixMilli(1000), Expires: time.UnixMilli(2000)}
+	js, stream := behind(t, where)
+	index, err := js.Stream(t.Context(), stream.CachedInfo().Config.Name+"_INDEX")
+	must(t, err)
+	for _, name := range []string{"one", "two"} {
+		info := create(t, s, name)
+		req := request(&info, 1, []byte(label(1)))
+		req.End = end
+		if errs := s.Append(t.Context(), []reprise.AppendRequest{req}); errs != nil {
+			t.Fatal(errs[0])
+		}
+		record, err := index.GetLastMsgForSubject(t.Context(), stream.CachedInfo().Config.Name+".i.default.=."+name)
+		must(t, err)
+		must(t, index.DeleteMsg(t.Context(), record.Sequence))
+	}
+	fresh := openWhenThere(t, where)
+	for _, want := range []int{2, 0} {
+		swept, err := fresh.Sweep(t.Context(), time.Now(), time.Now().Add(time.Hour), 10)
+		must(t, err)
+		if len(swept) != want {
+			t.Errorf("%d streams are swept, want %d", len(swept), want)
+		}
+	}
+	one := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "one"}
+	if _, err := answer(t, fresh, one); !errors.Is(err, reprise.ErrExpired) {
+		t.Errorf("a swept stream: %v, want ErrExpired", err)
+	}
+}
