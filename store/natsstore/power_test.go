@@ -147,9 +147,22 @@ func TestLostMarkOfStartChangesEpoch(t *testing.T) {
 		_, err := js.Publish(t.Context(), marks, fmt.Appendf(nil, "1 start%d", i))
 		must(t, err)
 	}
-	restart()
-	tail(t, s, key)
-	messages(t, stream, 1+3+3+most) // the stream has been created, appended to and moved to another epoch three times
+	// A purge in the background may be lost, and the next start repeats it.
+	const few = 1 + 3 + 3 + most // the stream has been created, appended to and moved to another epoch three times
+	for starts := uint64(0); ; starts++ {
+		restart()
+		tail(t, s, key)
+		must(t, s.Close()) // it runs the jobs that are left
+		info, err := stream.Info(t.Context())
+		must(t, err)
+		if info.State.Msgs <= few+starts {
+			return
+		}
+		if starts == 5 {
+			t.Fatalf("%d messages are kept after %d starts, want %d at most", info.State.Msgs, starts, few+starts)
+		}
+		s = openWhenThere(t, where)
+	}
 }
 
 // A loss of power takes the move of a window and not the purge after it: the window begins where events are. What is
