@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"reprise"
 	"reprise/internal/storecheck"
@@ -51,7 +52,11 @@ func (s *Store) checkUnlisted(ctx context.Context, listed map[reprise.StreamKey]
 
 // unlisted returns the streams that are not in listed, in the order of their keys.
 func (s *Store) unlisted(ctx context.Context, listed map[reprise.StreamKey]bool) ([]reprise.StreamKey, error) {
-	ctx, leave, err := s.enter(ctx)
+	patience, err := s.patience(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, leave, err := s.enterFor(ctx, patience)
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +71,20 @@ func (s *Store) unlisted(ctx context.Context, listed map[reprise.StreamKey]bool)
 	return keys, err
 }
 
+// patience is how long it may take to read the states of all streams: a hundred times as long as it usually does.
+func (s *Store) patience(ctx context.Context) (time.Duration, error) {
+	ctx, leave, err := s.enter(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer leave()
+	info, err := s.streamInfo(ctx, s.name, "")
+	if err != nil {
+		return 0, err
+	}
+	return s.timeout + time.Duration(info.State.NumSubjects)*time.Millisecond, nil
+}
+
 // hasRecord reports whether the index has the record of a stream, or the stream has been removed meanwhile.
 func (s *Store) hasRecord(ctx context.Context, key reprise.StreamKey) (bool, error) {
 	ctx, leave, err := s.enter(ctx)
@@ -73,21 +92,31 @@ func (s *Store) hasRecord(ctx context.Context, key reprise.StreamKey) (bool, err
 		return false, err
 	}
 	defer leave()
-	last, err := s.last(ctx, key)
-	if err != nil || last == nil || last.gone {
-		return err == nil, err
+	for missing := uint64(0); ; {
+		last, err := s.last(ctx, key)
+		if err != nil || last == nil || last.gone {
+			return err == nil, err
+		}
+		msg, err := s.present(ctx, s.index, last.index)
+		if !errors.Is(err, errGone) {
+			return err == nil && msg.Header.Get(headerSubject) == s.subjects.index(key), err
+		}
+		if last.index == missing {
+			return false, nil
+		}
+		missing = last.index // unless the stream was removed after last was read
 	}
-	msg, err := s.present(ctx, s.index, last.index)
-	if errors.Is(err, errGone) {
-		return false, nil
-	}
-	return err == nil && msg.Header.Get(headerSubject) == s.subjects.index(key), err
 }
 
-// checkStream reads all batches of a stream. fault describes what is wrong; it is empty if nothing is.
+// checkStream reads all batches of a stream, and mends nothing. fault describes what is wrong; it is empty if nothing
+// is.
 func (s *Store) checkStream(ctx context.Context, key reprise.StreamKey) (fault string, err error) {
+	leave := func(context.Context, reprise.StreamKey, *entry) (mended bool, err error) { return false, nil }
 	damaged := func(err error) bool { return isDamage(err) || errors.Is(err, errBehind) }
-	return storecheck.Batches(ctx, s.Read, key, damaged, func(page reprise.Page, after uint64) string {
+	read := func(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+		return s.read(ctx, key, after, maxBytes, leave)
+	}
+	return storecheck.Batches(ctx, read, key, damaged, func(page reprise.Page, after uint64) string {
 		if fault := storecheck.Missing(page, after); fault != "" {
 			return fmt.Sprintf("stream %s: %s", key, fault)
 		}

@@ -88,17 +88,36 @@ func TestClusterRecordsNoStartWhileDisconnected(t *testing.T) {
 	server := testserver.NATSCluster(t, 3, nil)[0]
 	where := place(server, "&timeout=20s")
 	openWhenThere(t, where)
-	opts := &natsstore.Options{NATS: []nats.Option{nats.IgnoreDiscoveredServers()}}
+	disconnected := make(chan struct{}, 1)
+	opts := &natsstore.Options{NATS: []nats.Option{
+		nats.IgnoreDiscoveredServers(),
+		nats.CustomReconnectDelay(func(int) time.Duration {
+			select {
+			case disconnected <- struct{}{}:
+			default:
+			}
+			return 100 * time.Millisecond
+		}),
+	}}
 	s, err := natsstore.Open(t.Context(), where, opts)
 	must(t, err)
 	t.Cleanup(func() { must(t, s.Close()) })
 	info := create(t, s, "s")
 	appendTo(t, s, &info, 1, []byte(label(1)))
 	for range 2 {
+		select {
+		case <-disconnected: // of the round before
+		default:
+		}
 		must(t, server.Kill())
+		<-disconnected
 		var wg sync.WaitGroup
 		for range 4 {
-			wg.Go(func() { tail(t, s, info.Key) })
+			wg.Go(func() {
+				if _, err := answer(t, s, info.Key); err != nil {
+					t.Error(err)
+				}
+			})
 		}
 		must(t, server.Start())
 		wg.Wait()

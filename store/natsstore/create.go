@@ -163,9 +163,11 @@ func (s *Store) info(ctx context.Context, key reprise.StreamKey, st *state) (rep
 	return info, nil
 }
 
-// errOfAnother means that the index has lost the record of a stream and given its sequence to another record.
+// errForeign means that the index has lost the record of a stream and given its sequence to another record.
+var errForeign = errors.New("its record is that of another")
+
 func errOfAnother(key reprise.StreamKey) error {
-	return fmt.Errorf("stream %s: %w: its record is that of another", key, ErrDamaged)
+	return fmt.Errorf("stream %s: %w: %w", key, ErrDamaged, errForeign)
 }
 
 // joined reads the parts of something large.

@@ -21,6 +21,7 @@ var (
 	errTimeout    = errors.New("no answer in time")
 	errNobody     = errors.New("no server answers for the stream now")
 	errWrongLast  = errors.New("another message has come first")
+	errNotRenewed = errors.New("the server is full, so that the stream cannot move to another epoch after a restart")
 	errIncomplete = errors.New("an answer that makes no sense")
 )
 

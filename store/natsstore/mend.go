@@ -17,7 +17,7 @@ import (
 // again, or keeps what it has acknowledged.
 func (s *Store) mend(ctx context.Context, key reprise.StreamKey, last *entry) (mended bool, err error) {
 	at, err := s.started(ctx)
-	if err != nil || at.first == 0 || last.server == "" { // a full server cannot store the move either
+	if err != nil || at.first == 0 {
 		return false, err
 	}
 	first, err := s.next(ctx, key, 1)
@@ -30,6 +30,9 @@ func (s *Store) mend(ctx context.Context, key reprise.StreamKey, last *entry) (m
 	left, err := s.remains(ctx, key, last)
 	if err != nil || left == nil || left.first <= last.earliest {
 		return false, err
+	}
+	if last.server == "" { // the stream is still in the epoch before the start, which takes no more messages
+		return false, unavailable(errNotRenewed)
 	}
 	next := *last.state
 	next.earliest, next.kept = left.first, left.bytes
@@ -45,13 +48,20 @@ func (s *Store) mend(ctx context.Context, key reprise.StreamKey, last *entry) (m
 	return true, nil
 }
 
+// sameWindow reports whether now, the newest message of the stream, has the window of e, which an append may have made
+// longer.
+func (e *entry) sameWindow(now *entry) bool {
+	return now != nil && !now.gone && now.sameLife(e) && now.earliest == e.earliest
+}
+
 // remains are the batches of a stream, without a hole up to its tail.
 type remains struct {
 	first uint64 // event
 	bytes int64
 }
 
-// remains returns nil if there is a hole, no batch, or a message that the server has and cannot read.
+// remains returns nil if there is a hole or no batch. The error wraps reprise.ErrUnavailable if the server has not sent
+// each message that it has.
 func (s *Store) remains(ctx context.Context, key reprise.StreamKey, last *entry) (*remains, error) {
 	subject := s.subjects.stream(key)
 	info, err := s.streamInfo(ctx, s.name, subject) // counts messages without reading them
@@ -80,7 +90,10 @@ func (s *Store) remains(ctx context.Context, key reprise.StreamKey, last *entry)
 		left.bytes += size
 		return err
 	})
-	if err != nil || !whole || next != last.tail+1 || read < info.State.Subjects[subject] {
+	if err == nil && read < info.State.Subjects[subject] { // the server was too slow, or a purge came in between
+		err = unavailable(errIncomplete)
+	}
+	if err != nil || !whole || next != last.tail+1 {
 		return nil, err
 	}
 	return left, nil

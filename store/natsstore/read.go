@@ -18,6 +18,13 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 	_ reprise.Page, err error,
 ) {
 	defer func(caller context.Context) { err = storeError(caller, err) }(ctx)
+	return s.read(ctx, key, after, maxBytes, s.mend)
+}
+
+// read is Read, and calls mend for a stream of which a message is missing. mend reports whether to read again.
+func (s *Store) read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int,
+	mend func(context.Context, reprise.StreamKey, *entry) (bool, error),
+) (reprise.Page, error) {
 	ctx, leave, err := s.enter(ctx)
 	if err != nil {
 		return reprise.Page{}, err
@@ -48,11 +55,19 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 		switch {
 		case last.seq != before:
 		case s.single:
-			mended, failed := s.mend(ctx, key, last)
+			mended, failed := mend(ctx, key, last)
 			if failed != nil && !errors.Is(failed, errWrongLast) {
 				return reprise.Page{}, failed
 			}
-			if !mended && failed == nil {
+			if mended || failed != nil {
+				break
+			}
+			// Another replica may have moved the window or removed the stream after last was read.
+			now, failed := s.last(ctx, key)
+			if failed != nil {
+				return reprise.Page{}, failed
+			}
+			if last.sameWindow(now) {
 				return reprise.Page{}, fmt.Errorf("stream %s: %w: %w", key, ErrDamaged, err)
 			}
 		default:

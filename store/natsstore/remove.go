@@ -106,7 +106,7 @@ func (s *Store) bury(ctx context.Context, server string, key reprise.StreamKey, 
 	}
 	s.cache.forget(key)
 	if !last.gone {
-		s.tidy.deleteRecord(server, key, last.index)
+		s.tidy.deleteRecord(server, key, last.state)
 		if last.bulky {
 			s.tidy.purge(server, key, p[0].seq)
 		}

@@ -204,6 +204,13 @@ func (s *Store) tryStream(ctx context.Context, want *jetstream.StreamConfig) (je
 // enter begins a call. If the error is nil, the call must use the bounded context and end with leave, which releases
 // s.use and the context.
 func (s *Store) enter(ctx context.Context) (bounded context.Context, leave func(), err error) {
+	return s.enterFor(ctx, s.timeout)
+}
+
+// enterFor is enter with another bound than the timeout of the Store.
+func (s *Store) enterFor(ctx context.Context, timeout time.Duration) (
+	bounded context.Context, leave func(), err error,
+) {
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
@@ -212,7 +219,7 @@ func (s *Store) enter(ctx context.Context) (bounded context.Context, leave func(
 		s.use.RUnlock()
 		return nil, nil, reprise.ErrClosed
 	}
-	bounded, cancel := withTimeout(ctx, s.timeout)
+	bounded, cancel := withTimeout(ctx, timeout)
 	return bounded, func() {
 		cancel()
 		s.use.RUnlock()

@@ -127,14 +127,14 @@ func (w *sweep) one(ctx context.Context, note *indexed) (*reprise.StreamInfo, er
 		return nil, nil // the end may be in transit
 	}
 	info, err := w.s.info(ctx, e.key, last.state)
+	lost := err
 	switch {
-	case errors.Is(err, errGone):
-		return nil, nil
+	case errors.Is(err, errGone), errors.Is(err, errForeign): // the index has lost the record
+		info = last.info(e.key, reprise.StreamConfig{})
 	case isDamage(err):
 		w.s.leaveOut(err)
 		return nil, nil
-	}
-	if err != nil {
+	case err != nil:
 		return nil, err
 	}
 	err = w.s.bury(ctx, w.server, e.key, last, w.remember)
@@ -143,6 +143,9 @@ func (w *sweep) one(ctx context.Context, note *indexed) (*reprise.StreamInfo, er
 	}
 	if err != nil {
 		return nil, err
+	}
+	if lost != nil {
+		w.s.logger.Error("an expired stream was swept without its configuration, which is lost", "error", lost)
 	}
 	w.s.tidy.delete(w.server, w.s.index, note.seq)
 	info.Producers = nil

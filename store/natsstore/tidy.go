@@ -124,16 +124,19 @@ func (s *Store) deleteMessage(ctx context.Context, server, stream string, seq ui
 	return s.change(ctx, server, "STREAM.MSG.DELETE."+stream, map[string]any{"seq": seq, "no_erase": true})
 }
 
-// deleteRecord deletes the record of a stream from the index. If the index has lost that record, its sequence may be
-// that of another stream's record, which stays.
-func (t *tidy) deleteRecord(server string, key reprise.StreamKey, seq uint64) {
+// deleteRecord deletes the record of a stream whose state was st from the index. If the index has lost that record, its
+// sequence may be that of another stream's record, also of one of the same name that was created since, which stays.
+func (t *tidy) deleteRecord(server string, key reprise.StreamKey, st *state) {
 	t.add(func(ctx context.Context) error {
 		var answer stored
-		err := t.s.request(ctx, "STREAM.MSG.GET."+t.s.index, &getRequest{Seq: seq}, &answer)
+		err := t.s.request(ctx, "STREAM.MSG.GET."+t.s.index, &getRequest{Seq: st.index}, &answer)
 		if err != nil || answer.Message.Subject != t.s.subjects.index(key) {
 			return err
 		}
-		return t.s.deleteMessage(ctx, server, t.s.index, seq)
+		if r, err := decodeRecord(key, answer.Message.Data); err != nil || !r.fits(key, st) {
+			return err
+		}
+		return t.s.deleteMessage(ctx, server, t.s.index, st.index)
 	})
 }
 
@@ -165,7 +168,9 @@ func (t *tidy) purgeSubject(ctx context.Context, server, subject string, before 
 	return t.s.change(ctx, server, "STREAM.PURGE."+t.s.name, map[string]any{"filter": subject, "seq": before})
 }
 
-// purgeOld deletes the data before the current window of a stream. The newest message, which is its state, stays.
+// purgeOld deletes the data before the current window of a stream. The newest message, which is its state, stays, and
+// so does the batch before it: a loss of power may take the newest message and not the purge, and a stream without any
+// message would be gone.
 func (t *tidy) purgeOld(ctx context.Context, key reprise.StreamKey) error {
 	s := t.s
 	server := s.server()
@@ -173,32 +178,29 @@ func (t *tidy) purgeOld(ctx context.Context, key reprise.StreamKey) error {
 	if err != nil || last == nil || last.gone {
 		return err
 	}
-	before, partsBefore := last.seq, last.seq
+	before := last.seq
 	switch {
-	case last.earliest > last.tail:
-	case last.count > 0 && last.first <= last.earliest:
-		if len(last.parts) > 0 {
-			partsBefore = last.parts[0].seq
-		}
-	default:
+	case last.earliest <= last.tail && (last.count == 0 || last.first > last.earliest):
 		if before, err = s.locate(ctx, key, last, last.earliest); err != nil {
 			return err
 		}
-		partsBefore = before
-		if last.bulky {
-			// Parts of a batch precede it and follow the previous batch.
-			first, err := s.next(ctx, key, before)
-			if err != nil {
-				return err
-			}
-			if len(first.parts) > 0 {
-				partsBefore = first.parts[0].seq
-			}
-		}
+	case len(last.skips) > 0:
+		before = last.skips[0].seq
 	}
 	err = t.purgeSubject(ctx, server, s.subjects.stream(key), before)
-	if last.bulky {
-		err = errors.Join(err, t.purgeSubject(ctx, server, s.subjects.parts(key), partsBefore))
+	if !last.bulky {
+		return err
 	}
-	return err
+	// Parts of a batch precede it and follow the previous batch.
+	first, failed := s.next(ctx, key, before)
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	partsBefore := before
+	for _, e := range []*entry{first, last} {
+		if len(e.parts) > 0 {
+			partsBefore = min(partsBefore, e.parts[0].seq)
+		}
+	}
+	return errors.Join(err, t.purgeSubject(ctx, server, s.subjects.parts(key), partsBefore))
 }
