@@ -23,11 +23,13 @@ type record struct {
 
 // fits reports whether r is the record of a stream. An index that has lost records gives their sequences again, so the
 // sequence that the stream points to may be that of another stream's record. The record has the epoch in which the
-// stream was created, which a stream that has moved through more than reprise.MaxLineage epochs does not know any more.
+// stream was created, which a stream that has moved through more than reprise.MaxLineage epochs does not know any more,
+// nor one that was moved by a version of this package without lineages.
 func (r *record) fits(key reprise.StreamKey, st *state) bool {
 	ofIt := func(a reprise.Ancestor) bool { return a.Epoch == r.epoch }
+	n := len(st.lineage)
 	return r.key == key && (r.epoch == st.epoch ||
-		st.renewed && (len(st.lineage) >= reprise.MaxLineage || slices.ContainsFunc(st.lineage, ofIt)))
+		st.renewed && (n == 0 || n >= reprise.MaxLineage || slices.ContainsFunc(st.lineage, ofIt)))
 }
 
 // encode is the body of the message:

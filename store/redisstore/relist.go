@@ -182,8 +182,12 @@ func (s *Store) search(ctx context.Context, node rueidis.Client) (done bool, err
 // other errors of a server pass, such as BUSY and CLUSTERDOWN.
 func refuses(err error) bool {
 	answer, is := rueidis.IsRedisErr(err)
-	return is && (strings.HasPrefix(answer.Error(), "NOPERM ") ||
-		strings.HasPrefix(answer.Error(), "unknown command ")) // the driver takes "ERR " away
+	if !is {
+		return false
+	}
+	// By the protocol the first word is the code. The driver takes the general one, ERR, away.
+	code, _, _ := strings.Cut(answer.Error(), " ")
+	return code == "NOPERM" || code == "unknown"
 }
 
 // scan returns some of the streams and marks on one server, and the cursor for the next call, 0 at the end.
