@@ -10,6 +10,23 @@ var durableMutants = []mutant{
 		pkg: "./store/logstore", run: "TestSpaceIsGivenBackBesideSegmentThatCannotBeRead",
 	},
 	{
+		name: "log closes a segment for a write without room", rule: "docs/storage-log.md: full disk",
+		file: "store/logstore/commit.go", old: "if isFull(err) && s.cut(seg) {", new: "if false {",
+		pkg: "./store/logstore", run: "TestWriteWithoutRoomClosesNothing",
+	},
+	{
+		name: "log takes all that is free when it is opened", rule: "docs/storage-log.md: full disk",
+		file: "store/logstore/recover.go", old: "for seg.file.reserve(seg.room) != nil {",
+		new: "if seg.file.reserve(seg.room) != nil {\n\t\tseg.room = seg.end\n\t}\n\tfor false {",
+		pkg: "./store/logstore", run: "TestReopenOnFullDiskKeepsRoomForRemovals",
+	},
+	{
+		name: "log leaves a change that was cancelled while it was put off", rule: "G7",
+		file: "store/logstore/commit.go", old: "			case s.turn <- struct{}{}:\n				<-s.turn // no",
+		new: "			case <-make(chan struct{}): // no",
+		pkg: "./store/logstore", run: "TestCancelledChangeThatIsPutBack",
+	},
+	{
 		name: "log drops a segment of empty batches", rule: "G6",
 		file: "store/logstore/state.go", old: "return sumBytes + int64(b.size) }", new: "return int64(b.size) }",
 		pkg: "./store/logstore", run: "TestBatchWithoutBytesIsKept",

@@ -17,7 +17,8 @@ var replicaMutants = []mutant{
 	},
 	{
 		name: "only the newest of several lost epochs is remembered", rule: "row 9",
-		file: "live.go", old: "for i := first; i < len(old); i++ {", new: "for i := max(first, len(old)-1); i < len(old); i++ {",
+		file: "live.go", old: "for i := first; i < len(old); i++ {",
+		new: "for i := max(first, len(old)-1); i < len(old); i++ {",
 		pkg: ".", run: "TestEpochThatIsLost",
 	},
 	{

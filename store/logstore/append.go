@@ -114,6 +114,9 @@ func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 	fresh := freshInfo(&info)
 	made := fresh
 	if first != nil {
+		if err := (&stream{info: fresh}).accepts(first); err != nil {
+			return reprise.StreamInfo{}, err
+		}
 		made = filledInfo(fresh, first)
 	}
 	kept := made

@@ -70,7 +70,7 @@ func (s *Store) pinAll() (segments []*segment, ends []int64) {
 
 func (s *Store) checkSegment(ctx context.Context, seg *segment, end int64) error {
 	head := make([]byte, headerBytes)
-	if _, err := seg.file.ReadAt(head, 0); err != nil {
+	if err := readAll(seg.file, head, 0); err != nil {
 		return err
 	}
 	if h, err := parseHeader(head); err != nil || h != seg.header {

@@ -73,8 +73,12 @@ func (s *Store) commit(ctx context.Context, c *change) error {
 			if s.withdraw(c) {
 				return context.Cause(ctx)
 			}
-			<-c.done
-			return c.err
+			select { // a group has taken it, and may put it back
+			case <-c.done:
+				return c.err
+			case s.turn <- struct{}{}:
+				<-s.turn // no group is under way: it is done, or can be withdrawn
+			}
 		case s.turn <- struct{}{}:
 			s.commitInTurn()
 		}
@@ -198,6 +202,9 @@ func (s *Store) writeFrame(g *group) error {
 	seg := s.active
 	sealFrame(g.frame, s.nextCommit, seg.salt)
 	_, err := seg.file.WriteAt(g.frame, seg.end)
+	if isFull(err) && s.cut(seg) {
+		return fmt.Errorf("commit %d: %w", s.nextCommit, err)
+	}
 	if err == nil {
 		err = seg.file.sync()
 	}
@@ -223,6 +230,12 @@ func (s *Store) writeFrame(g *group) error {
 	return nil
 }
 
+// cut takes back a write of which the disk had no room for a part. It was never synced, so it is no more than what a
+// crash may leave there, and the next commit takes its place. cut reports whether seg can still be written to.
+func (s *Store) cut(seg *segment) bool {
+	return seg.file.truncate(seg.end) == nil && seg.file.reserve(seg.room) == nil
+}
+
 // makeRoom rolls to a new segment if a frame does not fit into the active one. A part of each segment is reserved for
 // removals, so that they still work when the disk is full.
 func (s *Store) makeRoom(size int64, removes bool) error {
@@ -234,7 +247,11 @@ func (s *Store) makeRoom(size int64, removes bool) error {
 	if !seg.failed && seg.end+size+held <= seg.room {
 		return nil
 	}
-	return s.roll(size + s.opts.SegmentBytes/heldBack)
+	err := s.roll(size + s.opts.SegmentBytes/heldBack)
+	if removes && isFull(err) {
+		err = s.rollTo(headerBytes + size)
+	}
+	return err
 }
 
 // heldBack is the divisor that yields the part of a segment reserved for removals.

@@ -54,7 +54,7 @@ func openError(ctx context.Context, path string, err error) error {
 func storeError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil: // the cause of the context takes precedence
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case isFull(err):
 		err = fmt.Errorf("%w: %w", reprise.DiskFull, err)
 	case errors.Is(err, syscall.EROFS) && !errors.Is(err, ErrReadOnly):
 		err = fmt.Errorf("%w: %w", reprise.ReadOnly, err)
@@ -62,6 +62,9 @@ func storeError(ctx context.Context, err error) error {
 	return border.Error(ctx, err, ErrInUse, ErrNotOurs, ErrNewer, ErrReadOnly, ErrDamaged, reprise.DiskFull,
 		reprise.ReadOnly)
 }
+
+// isFull reports whether err means that the disk has no room.
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // storeErrors applies storeError to each of errs in place.
 func storeErrors(ctx context.Context, errs []error) {

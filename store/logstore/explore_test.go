@@ -118,7 +118,7 @@ func explore(t *testing.T, seed uint64, states *atomic.Int64) {
 		case n < 8:
 			e.doing = "tidy"
 			e.maybeFail()
-			if err := e.store.tidy(); err != nil && !errors.Is(err, errFault) {
+			if err := e.store.tidy(); err != nil && !errors.Is(err, errInjected) {
 				e.errorf("tidy: %v", err)
 			}
 		default:
@@ -144,8 +144,12 @@ func (e *explorer) accept(models ...*model) {
 	}
 }
 
-// errFault is what a change fails with.
-var errFault = fmt.Errorf("a fault of the test: %w", syscall.EIO)
+// errInjected is what a change fails with: errFault, or errNoRoom, with which a write writes a part.
+var (
+	errInjected = errors.New("a fault of the test")
+	errFault    = fmt.Errorf("%w: %w", errInjected, syscall.EIO)
+	errNoRoom   = fmt.Errorf("%w: %w", errInjected, syscall.ENOSPC)
+)
 
 func (e *explorer) maybeFail() {
 	if e.rnd.IntN(12) == 0 {
@@ -184,7 +188,7 @@ func (e *explorer) reopen() {
 	e.faulty = false
 	var err error
 	for range 2 {
-		if e.store, err = open(e.disk, exploreOptions()); err == nil || !errors.Is(err, errFault) {
+		if e.store, err = open(e.disk, exploreOptions()); err == nil || !errors.Is(err, errInjected) {
 			break
 		}
 		e.failing = 0
@@ -225,6 +229,9 @@ func (e *explorer) change(call, name string) error {
 	}
 	if e.failing > 0 && call != "remove" {
 		if e.failing--; e.failing == 0 {
+			if e.rnd.IntN(3) == 0 {
+				return errNoRoom
+			}
 			return errFault
 		}
 	}

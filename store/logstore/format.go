@@ -2,6 +2,7 @@ package logstore
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -77,6 +78,15 @@ func sealFrame(b []byte, commit, salt uint64) {
 	le.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
 }
 
+// readAll reads len(p) bytes at an offset, all of which were written.
+func readAll(f io.ReaderAt, p []byte, at int64) error {
+	_, err := f.ReadAt(p, at)
+	if errors.Is(err, io.EOF) {
+		err = damaged("the file ends before %d", at+int64(len(p)))
+	}
+	return err
+}
+
 // readFrame reads the frame at an offset of a file that ends at limit. ok is false if there is no complete frame.
 // readFrame uses buf if it is large enough.
 func readFrame(f io.ReaderAt, at, limit int64, salt uint64, buf []byte) (
@@ -86,7 +96,7 @@ func readFrame(f io.ReaderAt, at, limit int64, salt uint64, buf []byte) (
 	if at+frameBytes > limit {
 		return buf, 0, false, nil
 	}
-	if _, err := f.ReadAt(head[:], at); err != nil {
+	if err := readAll(f, head[:], at); err != nil {
 		return buf, 0, false, err
 	}
 	size := frameBytes + int64(le.Uint32(head[4:]))
@@ -97,7 +107,7 @@ func readFrame(f io.ReaderAt, at, limit int64, salt uint64, buf []byte) (
 		buf = make([]byte, size)
 	}
 	frame = buf[:size]
-	if _, err := f.ReadAt(frame, at); err != nil {
+	if err := readAll(f, frame, at); err != nil {
 		return buf, 0, false, err
 	}
 	if le.Uint32(frame) != crc32.Checksum(frame[4:], castagnoli) {

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"sync"
+	"time"
 )
 
 // keeper reclaims space and bounds the log that Open must read, while appends continue.
@@ -40,17 +42,43 @@ func (s *Store) wakeIfNeeded(removed bool) {
 	}
 }
 
+// tryAgain is how long the keeper waits after a failure.
+const tryAgain = 10 * time.Second
+
 func (s *Store) keep() {
+	var again <-chan time.Time
+	told := ""
 	for {
 		select {
 		case <-s.keeper.stop:
 			return
 		case <-s.keeper.wake:
+		case <-again:
 		}
-		if err := s.tidy(); err != nil && !s.keeper.stopped() {
-			s.opts.Logger.Warn("the log could not be made shorter; it is tried again", "error", err)
+		again = nil
+		err := s.tidySafely()
+		switch {
+		case err == nil:
+			told = ""
+		case !s.keeper.stopped():
+			again = time.After(tryAgain)
+			if told != err.Error() {
+				told = err.Error()
+				s.opts.Logger.Warn("the log could not be made shorter; it is tried again", "error", err)
+			}
 		}
 	}
+}
+
+// tidySafely is tidy, and returns an error if that panics: the keeper may commit the changes of callers too.
+func (s *Store) tidySafely() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.opts.Logger.Error("the keeper of the log panicked", "panic", p, "stack", string(debug.Stack()))
+			err = errPanicked
+		}
+	}()
+	return s.tidy()
 }
 
 // tidy writes a snapshot if one is due and removes segments without live batches. While the log takes too much space,
@@ -59,13 +87,19 @@ func (s *Store) tidy() error {
 	s.mu.RLock()
 	due := s.snapshotDue()
 	s.mu.RUnlock()
+	s.dropDead()
 	if due {
 		if err := s.saveSnapshot(); err != nil {
 			s.postponeSnapshot()
-			return fmt.Errorf("snapshot: %w", err)
+			return errors.Join(fmt.Errorf("snapshot: %w", err), s.evacuateAll())
 		}
+		s.dropDead()
 	}
-	s.dropDead()
+	return s.evacuateAll()
+}
+
+// evacuateAll copies the live batches out of segments while the log takes too much space.
+func (s *Store) evacuateAll() error {
 	unread := map[*segment]error{}
 	for !s.keeper.stopped() {
 		seg := s.victim(unread)

@@ -104,7 +104,7 @@ func (v *view) read() ([]reprise.Batch, error) {
 	for rest := v.batches; len(rest) > 0; {
 		n, size := span(rest)
 		seg, start := v.segments[rest[0].segment], int64(rest[0].at)
-		if _, err := seg.file.ReadAt(memory[:size], start); err != nil {
+		if err := readAll(seg.file, memory[:size], start); err != nil {
 			return nil, fmt.Errorf("segment %d at %d: %w", seg.number, start, err)
 		}
 		for _, b := range rest[:n] {

@@ -360,9 +360,8 @@ func (s *Store) renew(seg *segment, frame []byte) error {
 	if err := seg.file.truncate(seg.end); err != nil {
 		return err
 	}
-	seg.room = max(s.opts.SegmentBytes, seg.end)
-	if err := seg.file.reserve(seg.room); err != nil {
-		seg.room = seg.end // the next commit rolls, or reports that the disk is full
+	if err := s.reserveAll(seg); err != nil {
+		return err
 	}
 	if _, err := seg.file.WriteAt(seg.header.encode(), 0); err != nil {
 		return err
@@ -376,6 +375,25 @@ func (s *Store) renew(seg *segment, frame []byte) error {
 	s.active = seg
 	return s.disk.sync()
 }
+
+// reserveAll reserves the rest of a segment, or on a full disk as much of it as there is, mostly for removals. Without
+// any the next commit rolls.
+func (s *Store) reserveAll(seg *segment) error {
+	seg.room = max(s.opts.SegmentBytes, seg.end)
+	for seg.file.reserve(seg.room) != nil {
+		if err := seg.file.truncate(seg.end); err != nil { // some file systems keep what they could reserve
+			return err
+		}
+		if seg.room -= (seg.room - seg.end + 1) / 2; seg.room-seg.end < leastReserve {
+			seg.room = seg.end
+			break
+		}
+	}
+	return nil
+}
+
+// leastReserve is the room for which it is worth to reserve space.
+const leastReserve = 256
 
 // verify checks that all batches have a place, and counts the live bytes of each segment.
 func (s *Store) verify() error {

@@ -41,6 +41,7 @@ func newSegment(d disk, h header, room int64) (seg *segment, begun bool, err err
 		return nil, false, err
 	}
 	_, err = seg.file.WriteAt(h.encode(), 0)
+	begun = !isFull(err) // a write without room was short, and lacks the checksum
 	if err == nil {
 		err = seg.file.sync()
 	}
@@ -48,19 +49,24 @@ func newSegment(d disk, h header, room int64) (seg *segment, begun bool, err err
 		err = d.sync()
 	}
 	if err != nil {
-		return nil, true, errors.Join(err, seg.file.Close(), d.remove(seg.name))
+		return nil, begun, errors.Join(err, seg.file.Close(), d.remove(seg.name))
 	}
 	return seg, true, nil
 }
 
 // roll starts a new segment for the next commit. The caller has the turn.
-func (s *Store) roll(least int64) error {
-	room := max(s.opts.SegmentBytes, headerBytes+least)
+func (s *Store) roll(least int64) error { return s.rollTo(max(s.opts.SegmentBytes, headerBytes+least)) }
+
+// rollTo is roll to a segment of a size.
+func (s *Store) rollTo(room int64) error {
 	if room > maxSegmentBytes {
-		return fmt.Errorf("%w: a commit of %d bytes", reprise.ErrInvalid, least)
+		return fmt.Errorf("%w: a commit of %d bytes", reprise.ErrInvalid, room-headerBytes)
 	}
 	if s.nextNumber > math.MaxUint32 {
 		return fmt.Errorf("%w: %d segments were written", reprise.ErrQuota, s.nextNumber)
+	}
+	if s.active != nil && s.active.failed { // what is behind its end will not be used
+		_ = s.active.file.truncate(s.active.end)
 	}
 	h := header{number: s.nextNumber, first: s.nextCommit}
 	if s.active != nil {

@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -135,8 +136,12 @@ func (f *simFile) ReadAt(p []byte, at int64) (int, error) {
 }
 
 func (f *simFile) WriteAt(p []byte, at int64) (int, error) {
-	if err := f.disk.fault("write", f.name); err != nil {
-		return 0, err
+	fault := f.disk.fault("write", f.name)
+	switch {
+	case isFull(fault):
+		p = p[:len(p)/2]
+	case fault != nil:
+		return 0, fault
 	}
 	end := at + int64(len(p))
 	if more := end - int64(len(f.data)); more > 0 {
@@ -153,7 +158,7 @@ func (f *simFile) WriteAt(p []byte, at int64) (int, error) {
 		from = to
 	}
 	f.data = written(slices.Clone(f.data), at, p)
-	return len(p), nil
+	return len(p), fault
 }
 
 // written is data with p at an offset.
@@ -182,9 +187,12 @@ func (f *simFile) resize(call string, length int64) error {
 
 func (f *simFile) truncate(length int64) error { return f.resize("truncate", length) }
 
+// reserve takes all that is left if that is not enough, as ext4 does.
 func (f *simFile) reserve(length int64) error {
-	if f.disk.full(length - int64(len(f.data))) {
-		return syscall.ENOSPC
+	if more := length - int64(len(f.data)); f.disk.full(more) {
+		for ; more > 0 && f.disk.full(more); more -= sector {
+		}
+		return errors.Join(syscall.ENOSPC, f.resize("reserve", int64(len(f.data))+max(more, 0)))
 	}
 	return f.resize("reserve", length)
 }

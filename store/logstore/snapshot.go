@@ -87,6 +87,9 @@ func (c *cutter) stream(id uint64) *stream {
 // saveSnapshot starts a segment, writes the state before it as a snapshot, and makes that segment the one from which
 // Open reads the log. docs/storage-log.md numbers its steps.
 func (s *Store) saveSnapshot() error {
+	if err := s.disk.remove(tmpName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	base, head, ids, since, err := s.beginSnapshot()
 	if err != nil {
 		return err
@@ -96,26 +99,7 @@ func (s *Store) saveSnapshot() error {
 		defer s.mu.Unlock()
 		s.snapshot = nil
 	}()
-	if err := s.disk.remove(tmpName); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := s.disk.create(tmpName, 0)
-	if err != nil {
-		return err
-	}
-	size, err := s.writeSnapshot(f, base, head, ids)
-	if err == nil {
-		err = f.sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = s.certain()
-	}
-	if err == nil {
-		err = s.disk.rename(tmpName, snapshotName(base))
-	}
-	if err == nil {
-		err = s.disk.sync()
-	}
+	size, err := s.putSnapshot(base, head, ids)
 	if err != nil {
 		return err
 	}
@@ -130,6 +114,28 @@ func (s *Store) saveSnapshot() error {
 		_ = s.disk.remove(snapshotName(old))
 	}
 	return nil
+}
+
+// putSnapshot writes the file of a snapshot, durable under its name. After a failure it takes no space.
+func (s *Store) putSnapshot(base uint64, head []byte, ids []uint64) (size int64, err error) {
+	f, err := s.disk.create(tmpName, 0)
+	if err != nil {
+		return 0, err
+	}
+	size, err = s.writeSnapshot(f, base, head, ids)
+	if err == nil {
+		err = f.sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = s.certain()
+	}
+	if err == nil {
+		err = s.disk.rename(tmpName, snapshotName(base))
+	}
+	if err != nil {
+		return 0, errors.Join(err, s.disk.remove(tmpName))
+	}
+	return size, s.disk.sync()
 }
 
 // certain returns errUncertain if a commit has panicked.

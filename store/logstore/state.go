@@ -194,8 +194,11 @@ func (s *state) dropBatches(st *stream, n int) {
 	for _, b := range st.batches[:n] {
 		s.count(b.segment, -b.space())
 	}
-	if st.batches = st.batches[n:]; len(st.batches) == 0 {
+	switch st.batches = st.batches[n:]; {
+	case len(st.batches) == 0:
 		st.batches = nil
+	case n > len(st.batches): // give back the memory
+		st.batches = slices.Clone(st.batches)
 	}
 }
 

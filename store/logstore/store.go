@@ -13,8 +13,8 @@ import (
 
 // Options are the settings of Open. The zero value of each field means its default.
 type Options struct {
-	// SegmentBytes is the size of the log files, at least 64 KiB. A file is made larger if a commit needs it. Default:
-	// 64 MiB.
+	// SegmentBytes is the size of the log files, from 64 KiB to 1 GiB. A file is made larger if a commit needs it.
+	// Default: 64 MiB.
 	SegmentBytes int64
 	// Logger logs failures in the background. Default: silent.
 	Logger *slog.Logger
@@ -90,6 +90,7 @@ var (
 const (
 	lockName        = "lock"
 	minSegmentBytes = 64 << 10
+	maxOptionBytes  = 1 << 30
 )
 
 // Open opens or creates the store in the directory path, with permissions for its owner only. opts may be nil. The
@@ -102,7 +103,7 @@ func Open(ctx context.Context, path string, opts *Options) (_ *Store, err error)
 		return nil, context.Cause(ctx)
 	}
 	o := opts.withDefaults()
-	o.SegmentBytes = max(o.SegmentBytes, minSegmentBytes)
+	o.SegmentBytes = min(max(o.SegmentBytes, minSegmentBytes), maxOptionBytes)
 	made := false
 	switch err := os.Mkdir(path, 0o700); {
 	case err == nil:
