@@ -94,14 +94,23 @@ var storeMutants = []mutant{
 	{
 		name: "nats shows the record of another stream",
 		rule: "Create: must return the stream as it is kept",
-		file: "store/natsstore/create.go", old: "		if msg.Header.Get(headerSubject) != s.subjects.index(key) {",
-		new: "		if false {",
+		file: "store/natsstore/create.go",
+		old: "		if msg.Header.Get(headerSubject) != s.subjects.index(key) {\n" +
+			"			return reprise.StreamInfo{}, errOfAnother(key)\n		}\n" +
+			"		if r, err = decodeRecord(key, msg.Data); err != nil {\n" +
+			"			return reprise.StreamInfo{}, s.explain(key, err)\n		}\n" +
+			"		if !r.fits(key, st) {",
+		new: "		if r, err = decodeRecord(key, msg.Data); err != nil {",
 		pkg: "./store/natsstore", run: "TestRecordOfAnotherStreamIsNeitherShownNorRemoved",
 	},
 	{
 		name: "nats removes the record of another stream",
 		rule: "List: streams must each appear exactly once",
-		file: "store/natsstore/tidy.go", old: " || answer.Message.Subject != t.s.subjects.index(key) {", new: " {",
+		file: "store/natsstore/tidy.go",
+		old: "		if err != nil || answer.Message.Subject != t.s.subjects.index(key) {\n			return err\n		}\n" +
+			"		if r, err := decodeRecord(key, answer.Message.Data); err != nil || !r.fits(key, st) {",
+		new: "		if err != nil {\n			return err\n		}\n" +
+			"		if _, err := decodeRecord(key, answer.Message.Data); err != nil {",
 		pkg: "./store/natsstore", run: "TestRecordOfAnotherStreamIsNeitherShownNorRemoved",
 	},
 	{
