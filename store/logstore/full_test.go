@@ -82,21 +82,28 @@ func TestReopenOnFullDiskKeepsRoomForRemovals(t *testing.T) {
 	}
 }
 
+// openWithStream opens a store with the empty stream a. It is closed at the end of the test.
+func openWithStream(t *testing.T, d *simDisk) (*Store, reprise.StreamInfo) {
+	t.Helper()
+	s, err := open(d, exploreOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	info := reprise.StreamInfo{Key: testKey("a"), Epoch: "e", Earliest: 1}
+	if _, err := s.Create(t.Context(), info); err != nil {
+		t.Fatal(err)
+	}
+	return s, info
+}
+
 // TestWriteWithoutRoomClosesNothing: where space cannot be reserved, a full disk is found by a write. The segment goes
 // on, so that removals work at once.
 func TestWriteWithoutRoomClosesNothing(t *testing.T) {
 	for _, file := range []string{"the segment", "the next segment"} {
 		t.Run(file, func(t *testing.T) {
 			d := newSimDisk()
-			s, err := open(d, exploreOptions())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.Close()
-			info := reprise.StreamInfo{Key: testKey("a"), Epoch: "e", Earliest: 1}
-			if _, err := s.Create(t.Context(), info); err != nil {
-				t.Fatal(err)
-			}
+			s, info := openWithStream(t, d)
 			for range 3 {
 				appendTo(t, s, &info, 1, make([]byte, 100))
 			}
@@ -278,15 +285,7 @@ func TestFirstBatchIsChecked(t *testing.T) {
 
 // TestSegmentThatBecomesShortIsDamaged: a file that is cut while the store is open is told as damage.
 func TestSegmentThatBecomesShortIsDamaged(t *testing.T) {
-	s, err := open(newSimDisk(), exploreOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	info := reprise.StreamInfo{Key: testKey("a"), Epoch: "e", Earliest: 1}
-	if _, err := s.Create(t.Context(), info); err != nil {
-		t.Fatal(err)
-	}
+	s, info := openWithStream(t, newSimDisk())
 	appendTo(t, s, &info, 1, make([]byte, 100))
 	f := s.active.file.(*simFile)
 	f.data = f.data[:s.active.end-50]
