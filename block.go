@@ -193,20 +193,11 @@ func (r Events) Encoded(enc Encoder) []byte {
 	if r.Len() == 0 {
 		return nil
 	}
-	w := &r.block.wire
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.enc == nil {
-		w.enc = enc
+	if shared, ok := r.block.wire.encoded(r, enc); ok {
+		return shared
 	}
-	if w.enc != enc {
-		dst, _ := r.encode(nil, enc, r.lo, math.MaxInt)
-		return dst
-	}
-	w.extend(r)
-	from := startOf(w.ends, r.lo)
-	to := w.ends[len(r.ends)-1]
-	return w.buf[from:to:to]
+	dst, _ := r.encode(nil, enc, r.lo, math.MaxInt) // outside the lock: the others do not wait for it
+	return dst
 }
 
 // encode appends the wire form of the events from index i on to dst, until dst has at least enough bytes. It returns
@@ -293,6 +284,22 @@ func (r Events) wireSize() int {
 		return 0
 	}
 	return int(r.ends[len(r.ends)-1]-startOf(r.ends, r.lo)) + r.Len()*frameOverhead
+}
+
+// encoded returns the events of r if w has the form of enc, which is that of the first call.
+func (w *wire) encoded(r Events, enc Encoder) (shared []byte, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.enc == nil {
+		w.enc = enc
+	}
+	if w.enc != enc {
+		return nil, false
+	}
+	w.extend(r)
+	from := startOf(w.ends, r.lo)
+	to := w.ends[len(r.ends)-1]
+	return w.buf[from:to:to], true
 }
 
 // extend encodes the events of r that w lacks.

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"reprise"
 )
@@ -352,6 +353,38 @@ func TestEncodedFormIsTheSameForAllReaders(t *testing.T) {
 	if len((reprise.Events{}).Encoded(lines{})) != 0 {
 		t.Error("an empty run has a wire form")
 	}
+}
+
+// slowMarks is an encoder that waits in AppendEvent.
+type slowMarks struct{ reached, pass chan struct{} }
+
+func (m slowMarks) AppendEvent(dst []byte, _ *reprise.Event, _ string) []byte {
+	m.reached <- struct{}{}
+	<-m.pass
+	return dst
+}
+
+// TestEncodingInAnotherFormDelaysNobody: readers of the form that a block has do not wait for those of another one.
+func TestEncodingInAnotherFormDelaysNobody(t *testing.T) {
+	s := create(t, openLog(t, memory(t), nil), "s", reprise.Retention{})
+	add(t, s, numbered(1, 1)...)
+	run, err := openReader(t, s, reprise.Earliest()).Poll(t.Context())
+	check(t, err)
+	want := run.Encoded(lines{})
+	slow := slowMarks{make(chan struct{}), make(chan struct{})}
+	var others sync.WaitGroup
+	others.Go(func() { run.Encoded(slow) })
+	<-slow.reached
+	patience := time.AfterFunc(30*time.Second, func() { close(slow.pass) })
+	if got := run.Encoded(lines{}); !bytes.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if patience.Stop() {
+		close(slow.pass)
+	} else {
+		t.Error("a reader waited until another one had encoded the event in its form")
+	}
+	others.Wait()
 }
 
 // TestHistoryIsEncodedIntoBufferOfWriter: the bytes are those of Encoded, whatever the sizes of the buffer and of the

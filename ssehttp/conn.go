@@ -79,12 +79,16 @@ func (c *conn) Send(events reprise.Events) {
 	}
 }
 
-// filtered is the wire form of the events that are wanted.
+// filtered is the wire form of the events that are wanted. It is in the buffer for history, which is flushed before the
+// reader asks the store again.
 func (c *conn) filtered(events reprise.Events) []byte {
 	var frames []byte
 	for e := range events.All() {
 		c.moved = e.Seq
 		if c.wanted[e.Type] {
+			if frames == nil {
+				frames = c.AvailableBuffer()
+			}
 			frames = c.form.AppendEvent(frames, &e, events.CursorSuffix())
 			c.moved = 0
 		}

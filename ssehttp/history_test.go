@@ -54,16 +54,22 @@ func TestHistoryIsNotHeldBackBySlowStore(t *testing.T) {
 	log, err := reprise.Open(t.Context(), store, &reprise.Options{TailBytes: 1})
 	check(t, err)
 	t.Cleanup(func() { check(t, log.Close()) })
-	fillHistory(t, log)
-	store.hold(2)
-	res := serve(t, log, nil).get(t, "s", "")
-	<-store.reached
-	patience := time.AfterFunc(30*time.Second, store.release)
-	const page = 256 << 10 / 2100 // events of 2 KB with the rest of their records
-	take(t, sse.NewDecoder(res.Body, nil), page)
-	if !patience.Stop() {
-		t.Error("the events of the first page came with the second one")
-		return
+	s := create(t, log, "s", reprise.Retention{})
+	for _, size := range []int{261_900, 500, 70_000, 70_000} { // two pages, and what is in memory
+		add(t, s, reprise.Event{Type: "message", Data: make([]byte, size)})
 	}
-	store.release()
+	for _, test := range []struct {
+		query  string
+		events int
+	}{{"", 2}, {"types=message", 2}, {"types=missing", 0}} {
+		store.hold(2)
+		patience := time.AfterFunc(10*time.Second, store.release)
+		res := serve(t, log, nil).get(t, "s", "", test.query)
+		take(t, sse.NewDecoder(res.Body, nil), test.events)
+		if !patience.Stop() {
+			t.Fatalf("%q: the head or the events of the first page came with the second one", test.query)
+		}
+		<-store.reached
+		store.release()
+	}
 }

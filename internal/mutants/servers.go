@@ -40,6 +40,12 @@ var serverMutants = []mutant{
 		pkg: "./ssehttp", run: "TestIdleReaderGetsHeartbeatsBesideVisitors|TestHeartbeatAfterSilence",
 	},
 	{
+		name: "readers that leave events out get others late", rule: "docs/protocol.md, types",
+		file: "internal/sseloop/sseloop.go",
+		old:  "			c.Flush()\n			c.beat(h)\n", new: "			c.beat(h)\n",
+		pkg: "./ssehttp", run: "TestHistoryIsNotHeldBackBySlowStore",
+	},
+	{
 		name: "gap in mid-stream is not told",
 		rule: "G1",
 		file: "ssehttp/conn.go",

@@ -161,8 +161,9 @@ func (c *Conn) wait(ctx context.Context, h Handler, clocks clocks) next {
 			c.goOn(h, context.Cause(ctx))
 			return end
 		}
-		if !c.wrote {
-			c.beat(h) // nothing that comes is wanted, which is silence too
+		if !c.wrote { // nothing that comes is wanted: there is nothing to wait for, and this is silence too
+			c.Flush()
+			c.beat(h)
 		}
 		return pollAgain
 	default:
