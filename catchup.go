@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -122,6 +123,9 @@ func (l *Log) catchUp(ctx context.Context, lv *live) (StreamInfo, error) {
 	for range catchUpTries {
 		before := lv.known()
 		page, err := l.readLive(ctx, lv, before.tail, pageBytes)
+		if isDamage(ctx, err) {
+			page, err = l.readLive(ctx, lv, before.tail, 0) // the state alone: readers get the error at the events
+		}
 		if err != nil {
 			return StreamInfo{}, err
 		}
@@ -135,6 +139,17 @@ func (l *Log) catchUp(ctx context.Context, lv *live) (StreamInfo, error) {
 		}
 	}
 	return StreamInfo{}, fmt.Errorf("%w: the window moves faster than it can be read", ErrUnavailable)
+}
+
+// isDamage reports whether a read may fail again whenever it is repeated: err is neither an outage nor the end of the
+// stream, of the Log or of ctx.
+func isDamage(ctx context.Context, err error) bool {
+	if err == nil || ctx.Err() != nil {
+		return false
+	}
+	return !slices.ContainsFunc([]error{ErrUnavailable, ErrNotFound, ErrExpired, ErrClosed}, func(passing error) bool {
+		return errors.Is(err, passing)
+	})
 }
 
 // readLive reads events of a stream that is in memory, and drops the stream if it is no longer in the store.

@@ -491,6 +491,46 @@ func (c *counting) watches() int {
 	return c.on
 }
 
+// errDamaged is what a store says of events that it cannot read.
+var errDamaged = errors.New("damaged")
+
+// damaged is a Store in which event 2 of each stream cannot be read.
+type damaged struct{ counting }
+
+func (d *damaged) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+	page, err := d.Store.Read(ctx, key, after, maxBytes)
+	if n := len(page.Batches); n > 0 && page.Batches[0].First <= 2 && page.Batches[n-1].Last() >= 2 {
+		return reprise.Page{}, errDamaged
+	}
+	return page, err
+}
+
+// TestDamageIsToldToReaders: readers that wait on another replica get the error of events that cannot be read there.
+// Readers behind them and appends go on.
+func TestDamageIsToldToReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		logs := replicas(t, 2, func(s reprise.Store) reprise.Store { return &damaged{counting{Store: s}} })
+		here, there := createOn(t, logs[0], "s"), createOn(t, logs[1], "s")
+		add(t, here, text("a"))
+		r := openReader(t, there, reprise.After(there.Cursor(1)))
+		time.Sleep(time.Second)
+		add(t, here, text("b"))
+		waiting, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := r.Next(waiting); !errors.Is(err, errDamaged) {
+			t.Errorf("the reader of the event got %v", err)
+		}
+		check(t, r.Seek(reprise.Tail()))
+		add(t, here, text("c"))
+		if run, err := r.Next(waiting); err != nil || run.First() != 3 {
+			t.Errorf("the reader behind it got %v, %v", run, err)
+		}
+		if _, err := there.Append(t.Context(), text("d")); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestWatchEnds: a stream is watched once for all its readers, and no longer when it has had none for a while.
 func TestWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -52,6 +52,9 @@ func (m *Member) beatUntilDead(lf *life) bool {
 			return true
 		default:
 			pause /= 4
+			m.mu.Lock()
+			m.lostBeat = time.Now()
+			m.mu.Unlock()
 			if !failing {
 				m.opts.Logger.Warn("a beat cannot be kept", "replica", lf.name, "error", err)
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,6 +67,52 @@ func TestIsolatedMemberRejoins(t *testing.T) {
 		}
 		if err := second(a.Call(t.Context(), old, "echo", nil)); !errors.Is(err, reprise.ErrUnavailable) {
 			t.Errorf("its old name answers %v", err)
+		}
+	})
+}
+
+// torn is a store in which the first event of one stream cannot be read.
+type torn struct {
+	*shared.Store
+	name atomic.Pointer[string]
+}
+
+func (s *torn) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+	if name := s.name.Load(); after == 0 && maxBytes > 0 && name != nil && key.Name == *name {
+		return reprise.Page{}, errors.New("damaged")
+	}
+	return s.Store.Read(ctx, key, after, maxBytes)
+}
+
+// TestInboxThatCannotBeRead: a replica that cannot read a call misses it, and serves those that follow.
+func TestInboxThatCannotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub := shared.New(memstore.New(nil))
+		whole, bad := hub.Store(), &torn{Store: hub.Store()}
+		logs := []*reprise.Log{newLog(t, whole), newLog(t, bad)}
+		a, _ := join(t, logs[0], "a")
+		b, heard := join(t, logs[1], "b")
+		defer func() {
+			closeAll(t, a, b)
+			if err := errors.Join(logs[0].Close(), logs[1].Close(), whole.Close(), bad.Close()); err != nil {
+				t.Error(err)
+			}
+		}()
+		b.Serve("echo", echo)
+		inbox := "inbox:" + b.Name()
+		bad.name.Store(&inbox)
+		time.Sleep(beat)
+		short, cancel := context.WithTimeout(t.Context(), beat)
+		defer cancel()
+		if err := second(a.Call(short, b.Name(), "echo", nil)); err == nil {
+			t.Error("a call that cannot be read was answered")
+		}
+		time.Sleep(2 * ttl)
+		if err := second(a.Call(t.Context(), b.Name(), "echo", nil)); err != nil {
+			t.Errorf("a later call: %v", err)
+		}
+		if got := heard.all(); len(got) != 0 {
+			t.Errorf("it heard %q", got)
 		}
 	})
 }

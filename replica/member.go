@@ -83,6 +83,7 @@ type Member struct {
 	peers    map[string]*peer
 	lastLook time.Time // start of the last successful look
 	lastBeat time.Time // last acknowledged heartbeat
+	lostBeat time.Time // last heartbeat that failed
 	watches  map[*Watch]bool
 	services map[string]Handler
 }

@@ -32,9 +32,11 @@ func (m *Member) receive(lf *life, reader *reprise.Reader) {
 	defer func() { _ = reader.Close() }()
 	var a assembler
 	var seen recent
+	var failed time.Time // the first of the failures in a row
 	for {
 		events, err := reader.Next(lf.ctx)
 		if err == nil {
+			failed = time.Time{}
 			m.dispatch(lf, &events, &a, &seen)
 			continue
 		}
@@ -46,6 +48,13 @@ func (m *Member) receive(lf *life, reader *reprise.Reader) {
 		case isOutside:
 			m.opts.Logger.Warn("calls were missed", "replica", lf.name, "error", err)
 			err = reader.Seek(reprise.After(window.Resume()))
+		case failed.IsZero():
+			failed = time.Now()
+		case m.hears(failed):
+			m.opts.Logger.Error("an inbox cannot be read: its calls and answers are left out",
+				"replica", lf.name, "error", err)
+			failed = time.Time{}
+			err = reader.Seek(reprise.Tail())
 		}
 		switch {
 		case err == nil:
@@ -56,6 +65,17 @@ func (m *Member) receive(lf *life, reader *reprise.Reader) {
 			return
 		}
 	}
+}
+
+// hears reports whether a failure since then is one of the inbox alone: all beats of a TTL were kept meanwhile. Others
+// take this replica for alive then, and would wait for its answers.
+func (m *Member) hears(failed time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if failed.Before(m.lostBeat) {
+		failed = m.lostBeat
+	}
+	return m.lastBeat.Sub(failed) >= m.opts.TTL
 }
 
 // dispatch handles the messages of a run of events. A call that was cancelled before it is handled, because this

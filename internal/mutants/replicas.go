@@ -5,6 +5,11 @@ package main
 // replicaMutants are faults in what a Log takes over from a store that others write to.
 var replicaMutants = []mutant{
 	{
+		name: "damage keeps readers waiting", rule: "G1",
+		file: "catchup.go", old: "		if isDamage(ctx, err) {", new: "		if false && isDamage(ctx, err) {",
+		pkg: ".", run: "TestDamageIsToldToReaders",
+	},
+	{
 		name: "replica whose end was lost stays dead", rule: "replicas: who is there is seen",
 		file: "replica/look.go", old: "			p.gone = false\n", new: "",
 		pkg: "./replica", run: "TestEndThatIsLostMakesMemberAlive",
