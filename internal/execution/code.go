@@ -314,7 +314,10 @@ func (h *Host) resumeCode(ctx context.Context, inside *run) error {
 		return err
 	}
 	info, err := s.Info(ctx)
-	if err != nil || info.End != nil {
+	if isOver(err) || err == nil && info.End != nil {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	code := newRun(h, key, strings.TrimPrefix(at.Name, namespace),

@@ -262,6 +262,10 @@ func (h *Host) resumeDriven(ctx context.Context, r *run, m *remote, info *repris
 		}
 	}
 	if err := r.takeKept(ctx); err != nil {
+		if code := d.current; code != nil { // recover gives it its end
+			code.codeOver()
+			<-code.done
+		}
 		return err
 	}
 	d.mu.Lock()
