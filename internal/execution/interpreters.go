@@ -136,8 +136,8 @@ func (h *Host) OpenInterpreter(ctx context.Context, who *quota.Holder, q Interpr
 	return interpreterOf(&x, q.Language), created, nil
 }
 
-// fitsInterpreter counts an interpreter that is about to be known, until opened is called, if one more may be there. With
-// several principals, none gets all places: see queue.hasShare.
+// fitsInterpreter counts an interpreter that is about to be known, until opened is called, if one more may be there.
+// With several principals, none gets all places: see queue.hasShare.
 func (h *Host) fitsInterpreter(r *run) (opened func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -84,7 +84,8 @@ var ways = []attempts{
 	},
 	{
 		"set the handler of crashes",
-		`cat /proc/sys/kernel/core_pattern >set && cat set >/proc/sys/kernel/core_pattern && echo done`, allLevels, asRoot,
+		`cat /proc/sys/kernel/core_pattern >set && cat set >/proc/sys/kernel/core_pattern && echo done`,
+		allLevels, asRoot,
 	},
 	{"open the magic keys", `: >/proc/sysrq-trigger && echo done`, allLevels, asRoot},
 	{

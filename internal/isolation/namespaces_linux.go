@@ -79,7 +79,8 @@ func (p *program) protect(path string) {
 			tolerated = uintptr(unix.ENOENT)
 	}
 	attr := address(p, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
-	p.add(step, unix.SYS_MOUNT_SETATTR, atFDCWD, p.text(path), unix.AT_RECURSIVE, attr, unsafe.Sizeof(unix.MountAttr{})).
+	size := unsafe.Sizeof(unix.MountAttr{})
+	p.add(step, unix.SYS_MOUNT_SETATTR, atFDCWD, p.text(path), unix.AT_RECURSIVE, attr, size).
 		tolerated = uintptr(unix.ENOENT)
 }
 

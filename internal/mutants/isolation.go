@@ -29,7 +29,8 @@ var isolationMutants = []mutant{
 	},
 	{
 		name: "isolation lets root set the kernel", rule: "R6.13",
-		file: "internal/isolation/namespaces_linux.go", old: "	if pl.isRoot() {\n", new: "	if pl.isRoot() && pl.Level == None {\n",
+		file: "internal/isolation/namespaces_linux.go",
+		old:  "	if pl.isRoot() {\n", new: "	if pl.isRoot() && pl.Level == None {\n",
 		pkg: "./internal/isolation", run: "TestAttemptsFailAtLevelsThatStopThem$",
 	},
 	{
