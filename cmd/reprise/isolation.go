@@ -122,8 +122,8 @@ func (f *isolationFlags) isolate(logger *slog.Logger, secrets ...string) (isolat
 	return c, nil
 }
 
-// replaceable are the hidden paths that are hidden only until another file gets their name: all but directories and what
-// is below a hidden directory.
+// replaceable are the hidden paths that are hidden only until another file gets their name: all but directories and
+// what is below a hidden directory.
 func replaceable(hidden []string) (files []string) {
 	isDir := func(path string) bool {
 		info, err := os.Stat(path)
