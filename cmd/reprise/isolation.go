@@ -114,7 +114,29 @@ func (f *isolationFlags) isolate(logger *slog.Logger, secrets ...string) (isolat
 	case root:
 		logger.Info("commands run as root", "isolation", plan.Level, "advice", "--run-as names another user")
 	}
+	if files := replaceable(c.Access.Hidden); len(files) > 0 &&
+		(plan.Layers.Hidden == isolation.ByMounts || plan.Layers.Hidden == isolation.ByBubblewrap) {
+		logger.Warn("when a hidden file is replaced or made, commands that run already can read the new one",
+			"files", files, "advice", "put them into a directory that is hidden as a whole (--hide DIR)")
+	}
 	return c, nil
+}
+
+// replaceable are the hidden paths that are hidden only until another file gets their name: all but directories and
+// what is below a hidden directory.
+func replaceable(hidden []string) (files []string) {
+	isDir := func(path string) bool {
+		info, err := os.Stat(path)
+		return err == nil && info.IsDir()
+	}
+	for _, path := range hidden {
+		covered := func(dir string) bool { return isDir(dir) && (path == dir || strings.HasPrefix(path, dir+"/")) }
+		if !slices.ContainsFunc(hidden, covered) {
+			files = append(files, path)
+		}
+	}
+	slices.Sort(files)
+	return slices.Compact(files)
 }
 
 // secretPaths are the files and directories that hold what no command may read.

@@ -142,13 +142,13 @@ func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
 	if err := r.countAgain(ctx, m, t, info); err != nil {
 		return err
 	}
-	if err := h.resumeDriven(ctx, r, m, info); err != nil {
-		return err
-	}
 	if h.opts.Replica != nil {
 		if err := r.claim(m, t); err != nil {
 			return err
 		}
+	}
+	if err := h.resumeDriven(ctx, r, m, info); err != nil {
+		return err
 	}
 	h.mu.Lock()
 	h.runs[r.key] = r

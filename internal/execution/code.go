@@ -141,19 +141,17 @@ func (h *Host) createInside(ctx context.Context, inside *run, key reprise.Stream
 	s *reprise.Stream, created bool, err error,
 ) {
 	d := inside.driven
+	config := h.insideConfig(&req, &inside.config)
+	if d.progress().Running != "" { // mu may be held for long
+		return h.attachOr(ctx, key, config, errBusy)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	config := h.insideConfig(&req, &inside.config)
-	busy := d.state.Current != nil || d.over
-	if busy {
-		if x, attached := h.attach(ctx, key, config); attached {
-			s, err := h.Stream(ctx, key.Tenant, x.ID)
-			return s, false, err
-		}
-		if d.over {
-			return nil, false, fmt.Errorf("%w: interpreter %s", reprise.ErrEnded, req.Interpreter)
-		}
-		return nil, false, errBusy
+	switch {
+	case d.over:
+		return h.attachOr(ctx, key, config, fmt.Errorf("%w: interpreter %s", reprise.ErrEnded, req.Interpreter))
+	case d.state.Current != nil:
+		return h.attachOr(ctx, key, config, errBusy)
 	}
 	code := newRun(h, key, id, req, nil)
 	code.session, code.config = inside.session, config
@@ -177,6 +175,7 @@ func (h *Host) createInside(ctx context.Context, inside *run, key reprise.Stream
 		Name: key.Name, Epoch: s.Cursor(0).Epoch, Input: input, Started: time.Now(),
 		Timeout: code.timeout(), Grace: code.grace(), Tail: 1,
 	}
+	d.report()
 	code.writeTo(s)
 	d.current = code
 	if err := d.save(); err != nil {
@@ -185,6 +184,18 @@ func (h *Host) createInside(ctx context.Context, inside *run, key reprise.Stream
 	code.announceInside()
 	code.goInside(inside, *d.state.Current)
 	return s, true, nil
+}
+
+// attachOr finds the code that the same request has started before. Otherwise the error is refused.
+func (h *Host) attachOr(ctx context.Context, key reprise.StreamKey, config reprise.StreamConfig, refused error) (
+	s *reprise.Stream, created bool, err error,
+) {
+	x, attached := h.attach(ctx, key, config)
+	if !attached {
+		return nil, false, refused
+	}
+	s, err = h.Stream(ctx, key.Tenant, x.ID)
+	return s, false, err
 }
 
 // announceInside appends the started event, before all output. Where it cannot, the output cannot be kept either.
@@ -314,7 +325,10 @@ func (h *Host) resumeCode(ctx context.Context, inside *run) error {
 		return err
 	}
 	info, err := s.Info(ctx)
-	if err != nil || info.End != nil {
+	if isOver(err) || err == nil && info.End != nil {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	code := newRun(h, key, strings.TrimPrefix(at.Name, namespace),

@@ -161,6 +161,7 @@ type Host struct {
 
 	mu      sync.Mutex
 	runs    map[reprise.StreamKey]*run
+	opening map[*run]bool // interpreters that are about to be in runs
 	locked  map[reprise.StreamKey]chan struct{}
 	far     map[reprise.StreamKey]*farFollow // followed here, run elsewhere
 	closing bool
@@ -194,6 +195,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 		queue:   newQueue(&o),
 		spawner: spawn.New(),
 		runs:    map[reprise.StreamKey]*run{},
+		opening: map[*run]bool{},
 		locked:  map[reprise.StreamKey]chan struct{}{},
 		far:     map[reprise.StreamKey]*farFollow{},
 		closed:  make(chan struct{}),

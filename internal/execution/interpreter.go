@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"reprise"
@@ -36,6 +37,17 @@ type driven struct {
 	current *run
 	timer   *time.Timer // of the idle timeout
 	over    bool        // the interpreter has ended
+
+	// shown is what progress returns. It needs no mu, which is held while the output of code waits for its follower.
+	shown atomic.Pointer[drivenProgress]
+}
+
+// newDriven returns the state of an interpreter that is used from now on.
+func newDriven(language string, idle time.Duration) *driven {
+	d := &driven{language: language}
+	d.state.Used, d.state.Idle = time.Now(), idle
+	d.report()
+	return d
 }
 
 // drivenState is the part of driven that a later server needs.
@@ -176,6 +188,9 @@ func (r *run) concludeCode(e ending, at time.Time) error {
 	d := r.driven
 	code, was := d.current, d.state.Current
 	e.Started, e.DurationMS = ms(was.Started), max(0, at.Sub(was.Started).Milliseconds())
+	// A client that sees the end may look at the interpreter, and give it the next code, which then waits for mu.
+	d.state.Used = at
+	d.shown.Store(&drivenProgress{Runs: d.state.Runs, Used: at, Idle: d.state.Idle})
 	if code != nil {
 		code.processEnded()
 		if !code.end(e) && r.host.ctx.Err() != nil {
@@ -185,27 +200,28 @@ func (r *run) concludeCode(e ending, at time.Time) error {
 	}
 	d.current, d.state.Current = nil, nil
 	d.state.Slice.Marks = interpreter.Marks{}
-	d.used(r, at)
+	d.rest(r)
 	return nil
 }
 
-// used starts the time that the interpreter may be idle. The caller holds mu.
-func (d *driven) used(r *run, at time.Time) {
-	d.state.Used = at
+// rest starts the time that the interpreter may be idle. The caller holds mu.
+func (d *driven) rest(r *run) {
 	if d.state.Idle == 0 || d.over {
 		return
 	}
 	if d.timer != nil {
 		d.timer.Stop()
 	}
-	d.timer = time.AfterFunc(time.Until(at.Add(d.state.Idle)), func() {
+	var timer *time.Timer
+	timer = time.AfterFunc(d.state.Idle, func() {
 		d.mu.Lock()
-		idle := d.state.Current == nil && time.Since(d.state.Used) >= d.state.Idle
+		idle := d.timer == timer && d.state.Current == nil // after code there is another timer
 		d.mu.Unlock()
 		if idle {
 			r.stop(verdict{Outcome: Cancelled, Reason: fmt.Sprintf("it was idle for %v", d.state.Idle)})
 		}
 	})
+	d.timer = timer
 }
 
 // interpreterEnded ends the run of the code as its interpreter has ended. It is called before the end of that is kept.
@@ -249,12 +265,14 @@ func (h *Host) resumeDriven(ctx context.Context, r *run, m *remote, info *repris
 	if language == "" {
 		return nil
 	}
-	d := &driven{language: language, dir: m.dir}
+	d := newDriven(language, 0)
+	d.dir = m.dir
 	if text, err := os.ReadFile(filepath.Join(m.dir, drivenFile)); err == nil {
 		_ = json.Unmarshal(text, &d.state)
 	} else {
 		d.state.Used = info.Created
 	}
+	d.report()
 	r.driven = d
 	if d.state.Current != nil {
 		if err := h.resumeCode(ctx, r); err != nil {
@@ -262,12 +280,16 @@ func (h *Host) resumeDriven(ctx context.Context, r *run, m *remote, info *repris
 		}
 	}
 	if err := r.takeKept(ctx); err != nil {
+		if code := d.current; code != nil { // recover gives it its end
+			code.codeOver()
+			<-code.done
+		}
 		return err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.state.Current == nil {
-		d.used(r, d.state.Used)
+		d.rest(r)
 	}
 	return nil
 }

@@ -7,7 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/shared"
+	"reprise/replica"
 	"reprise/store/memstore"
 )
 
@@ -98,5 +101,60 @@ func TestOutputCutTwiceIsStoredOnce(t *testing.T) {
 	if lines := strings.Count(r.stdout, "\n"); lines != 2002 || !strings.HasPrefix(r.stdout, "one\n2\n3\n") ||
 		!strings.HasSuffix(r.stdout, "\n2000\nmore\nlast\n") {
 		t.Errorf("%d lines, want 2002", lines)
+	}
+}
+
+// TestLateInterpreterLeavesNoCode: a replica comes back while another one ends its interpreter as lost. That one dies
+// before it has ended the code too. The code then ends as lost, and its interpreter does not adopt it.
+func TestLateInterpreterLeavesNoCode(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	hub := shared.New(memstore.New(nil))
+	other := newLog(t, hub.Store(), nil)
+	opts := execution.Options{RunsDir: t.TempDir()}
+	incarnation := func(store *cuttable) *node {
+		nd := &node{store: store}
+		nd.open(t, &replica.Options{Name: "back", Beat: testBeat, TTL: testTTL}, opts)
+		return nd
+	}
+	nd := incarnation(newCuttable(hub.Store()))
+	openInterpreter(t, nd.Host, execution.InterpreterRequest{Language: "bash", ID: "i"})
+	start(t, nd.Host, execution.Request{Interpreter: "i", ID: "code", Code: "echo up; sleep 100"})
+	await(t, nd.Host, "code", "up")
+	if _, err := nd.Leave(); err != nil {
+		t.Fatal(err)
+	}
+	nd.member.Vanish()
+
+	back := newCuttable(hub.Store())
+	lose := func(q reprise.ListQuery, page reprise.ListPage) {
+		for _, info := range page.Streams {
+			if q.AllNamespaces || info.Key.Name != "execution:i" || info.End != nil {
+				continue
+			}
+			back.listed.Store(nil)
+			s, err := other.Stream(t.Context(), info.Key)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			by := reprise.AppendOptions{Owner: reprise.Owner{Name: "other", Fence: info.Owner.Fence + 1}}
+			lost := reprise.Event{Format: reprise.FormatMembers, Data: []byte(`{"outcome":"lost"}`)}
+			if _, err := s.EndWith(t.Context(), by, string(execution.Lost), lost); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	back.listed.Store(&lose)
+	nd = incarnation(back)
+	if back.listed.Load() != nil {
+		t.Fatal("the interpreter was not adopted")
+	}
+	wantOutcome(t, finish(t, nd.Host, "code"), execution.Lost, -1, "")
+	if err := nd.Remove(within(t), tenant, "code"); err != nil {
+		t.Error(err)
+	}
+	until(t, "the directories are removed", func() bool { return len(runDirs(t, opts)) == 0 })
+	if counts := nd.Counts(); counts != (execution.Counts{}) {
+		t.Errorf("%+v", counts)
 	}
 }

@@ -51,21 +51,24 @@ type drivenProgress struct {
 	Idle    time.Duration `json:"idle"`
 }
 
-func (d *driven) progress() *drivenProgress {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (d *driven) progress() *drivenProgress { return d.shown.Load() }
+
+// report makes the state the progress. The caller holds mu.
+func (d *driven) report() {
 	p := &drivenProgress{Runs: d.state.Runs, Used: d.state.Used, Idle: d.state.Idle}
 	if d.state.Current != nil {
 		p.Running = strings.TrimPrefix(d.state.Current.Name, namespace)
 	}
-	return p
+	d.shown.Store(p)
 }
 
-// keepIn sets the directory that the state is written to.
-func (d *driven) keepIn(dir string) {
+// begin sets the directory that the state is written to, and starts the time that the interpreter may be without code.
+func (d *driven) begin(r *run, dir string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.dir = dir
+	d.dir, d.state.Used = dir, time.Now()
+	d.report()
+	d.rest(r)
 	_ = d.save() // it is saved again with the first code
 }
 
@@ -122,32 +125,51 @@ func (h *Host) OpenInterpreter(ctx context.Context, who *quota.Holder, q Interpr
 	if _, err := l.Argv(func(program string) (string, error) { return lookPath(program, path) }, ""); err != nil {
 		return i, false, invalid("language", "%v", err)
 	}
-	d := &driven{language: q.Language}
-	d.state.Used, d.state.Idle = time.Now(), h.opts.InterpreterIdle
-	if idle := time.Duration(q.IdleTimeout); idle > 0 {
-		d.state.Idle = min(idle, d.state.Idle)
+	idle := h.opts.InterpreterIdle
+	if q.IdleTimeout > 0 {
+		idle = min(time.Duration(q.IdleTimeout), idle)
 	}
-	x, created, err := h.startAs(ctx, who, req, d)
+	x, created, err := h.startAs(ctx, who, req, newDriven(q.Language, idle))
 	if err != nil {
 		return i, false, err
 	}
 	return interpreterOf(&x, q.Language), created, nil
 }
 
-// fitsInterpreter reports whether one more may be there.
-func (h *Host) fitsInterpreter() error {
+// fitsInterpreter counts an interpreter that is about to be known, until opened is called, if one more may be there.
+// With several principals, none gets all places: see queue.hasShare.
+func (h *Host) fitsInterpreter(r *run) (opened func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := 0
-	for _, r := range h.runs {
-		if r.driven != nil && !h.queue.hasLeft(r) {
+	n, own := 0, 0
+	count := func(other *run) {
+		if other.driven != nil && !h.queue.hasLeft(other) {
 			n++
+			if other.holder.Account == r.holder.Account {
+				own++
+			}
+		}
+	}
+	for _, other := range h.runs {
+		count(other)
+	}
+	for other := range h.opening {
+		if h.runs[other.key] != other {
+			count(other)
 		}
 	}
 	if n >= h.opts.MaxInterpreters {
-		return fmt.Errorf("%w: there are %d interpreters", reprise.ErrQuota, n)
+		return nil, fmt.Errorf("%w: there are %d interpreters", reprise.ErrQuota, n)
 	}
-	return nil
+	if !h.queue.hasShare(own, h.opts.MaxInterpreters-n) {
+		return nil, fmt.Errorf("%w: %d of %d interpreters are of the same principal", reprise.ErrQuota, own, n)
+	}
+	h.opening[r] = true
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.opening, r)
+	}, nil
 }
 
 // interpreterOf shows the execution that an interpreter is.

@@ -41,6 +41,8 @@ type cuttable struct {
 	cut atomic.Bool
 	// removing, where it is set, is called once before something is removed.
 	removing atomic.Pointer[func()]
+	// listed, where it is set, is called with each page before that is returned.
+	listed atomic.Pointer[func(reprise.ListQuery, reprise.ListPage)]
 }
 
 // sharable is a store that replicas can share.
@@ -82,7 +84,11 @@ func (c *cuttable) List(ctx context.Context, q reprise.ListQuery) (reprise.ListP
 	if c.cut.Load() {
 		return reprise.ListPage{}, errCut
 	}
-	return c.Store.List(ctx, q)
+	page, err := c.Store.List(ctx, q)
+	if f := c.listed.Load(); f != nil {
+		(*f)(q, page)
+	}
+	return page, err
 }
 
 func (c *cuttable) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {

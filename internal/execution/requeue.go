@@ -98,8 +98,7 @@ func (h *Host) acceptedRun(ctx context.Context, a *accepted) (*run, error) {
 		r.hold.token = a.HoldToken
 	}
 	if a.Language != "" {
-		r.driven = &driven{language: a.Language}
-		r.driven.state.Used, r.driven.state.Idle = time.Now(), a.Idle
+		r.driven = newDriven(a.Language, a.Idle)
 	}
 	if r.owner, err = h.nextOwner(a.info); err != nil {
 		return nil, err

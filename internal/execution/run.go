@@ -128,6 +128,9 @@ func (r *run) runHere() {
 		return
 	}
 	defer c.close()
+	if r.driven != nil {
+		r.driven.begin(r, "")
+	}
 	spool := newSpool()
 	var writing sync.WaitGroup
 	var unkept error

@@ -80,7 +80,10 @@ func (h *Host) startAs(ctx context.Context, who *quota.Holder, req Request, d *d
 	}
 	err = h.admit(r)
 	if err == nil && d != nil {
-		if err = h.fitsInterpreter(); err != nil {
+		var opened func()
+		if opened, err = h.fitsInterpreter(r); err == nil {
+			defer opened()
+		} else {
 			h.queue.withdraw(r)
 			h.active.Done()
 		}

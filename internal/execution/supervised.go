@@ -152,7 +152,7 @@ func (r *run) makeOrder(m *remote, t *tracker) (*order, error) {
 		return nil, err
 	}
 	if r.driven != nil {
-		r.driven.keepIn(m.dir)
+		r.driven.begin(r, m.dir)
 	}
 	return &order{
 		Dir: m.dir, Secret: m.secret, SpoolBytes: r.host.opts.SpoolBytes,

@@ -4,6 +4,7 @@ package isolation
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -80,6 +81,16 @@ var ways = []attempts{
 		"leave it by another mount", `unshare -UrCm sh -c 'mount -t cgroup2 none $OUTSIDE && echo $$ >$OUTSIDE/cgroup.procs &&
 		echo done'`, allLevels,
 		func(m *Machine) bool { return m.Root && cgroup2(m) != "" },
+	},
+	{
+		"set the handler of crashes",
+		`cat /proc/sys/kernel/core_pattern >set && cat set >/proc/sys/kernel/core_pattern && echo done`,
+		allLevels, asRoot,
+	},
+	{"open the magic keys", `: >/proc/sysrq-trigger && echo done`, allLevels, asRoot},
+	{
+		"set the kernel", `cat /sys/kernel/rcu_normal >set && cat set >/sys/kernel/rcu_normal && echo done`,
+		allLevels, asRoot,
 	},
 	{"use bpf", `ISOLATION_ATTEMPT=bpf $SELF`, allLevels, asRoot},
 	{"write outside", `echo x >$OUTSIDE/new && rm $OUTSIDE/new && echo done`, files, nil},
@@ -189,6 +200,26 @@ func TestAttemptsFailAtLevelsThatStopThem(t *testing.T) {
 	}
 }
 
+// TestSettingsOfKernelCanBeRead reads what commands may not write, and writes what they may.
+func TestSettingsOfKernelCanBeRead(t *testing.T) {
+	const command = "cat /proc/sys/kernel/ostype && ls /sys/class/net && echo x >/proc/self/comm && echo 0 >/proc/self/oom_score_adj"
+	if out, code := shell(t, resolve(t, Config{}, Limits, Access{}), "/", command); code != 0 {
+		t.Error(out)
+	}
+}
+
+// TestPassagesToDisks names devices of characters.
+func TestPassagesToDisks(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/dev/sg0": true, "/dev/bsg/0:0:0:0": true, "/dev/nvme0": true, "/dev/ng0n1": true, "/dev/sgx_enclave": false,
+		"/dev/null": false, "/dev/tty": false,
+	} {
+		if diskPassages.MatchString(path) != want {
+			t.Errorf("%s: want %t", path, want)
+		}
+	}
+}
+
 // TestAttemptsWithoutMounts is about machines that give no mount namespace: the level landlock hides by rules.
 func TestAttemptsWithoutMounts(t *testing.T) {
 	f := newField(t)
@@ -212,6 +243,55 @@ func TestAttemptsWithoutMounts(t *testing.T) {
 	const work = "cat $SELF >/dev/null && ls / >/dev/null && echo x >file && rm file"
 	if out, code := shell(t, p, f.work, work, f.env...); code != 0 {
 		t.Errorf("ordinary work: %s", out)
+	}
+}
+
+// TestUserHidesWhatItHasNoRightsTo: without mounts, the level limits is given to another user only if the modes of the
+// hidden paths keep that user out.
+func TestUserHidesWhatItHasNoRightsTo(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	dir, err := os.MkdirTemp("", "isolation-*") // of which every directory above can be entered
+	must(t, err)
+	defer os.RemoveAll(dir)
+	must(t, os.Chmod(dir, 0o755))
+	m := *Probe()
+	m.Mounts = errNotLinux
+	for _, of := range []struct {
+		name    string
+		mode    os.FileMode
+		uid     int
+		refused bool
+	}{
+		{"of-root", 0o600, 0, false},
+		{"for-all", 0o644, 0, true},
+		{"for-its-group", 0o640, 0, true},
+		{"of-the-user", 0o400, 1234, true},
+		{"writable", 0o620, 0, true},
+	} {
+		path := filepath.Join(dir, of.name)
+		must(t, os.WriteFile(path, nil, 0o600))
+		must(t, os.Chown(path, of.uid, 1235))
+		must(t, os.Chmod(path, of.mode))
+		user := &User{Name: "build", UID: 1234, GID: 1234, Groups: []int{1235}}
+		config := Config{User: user, Machine: &m, Access: Access{Hidden: []string{path}}}
+		p, err := config.Resolve(Limits, Access{})
+		if _, refused := errors.AsType[*RefusedError](err); refused != of.refused {
+			t.Errorf("%s: %+v, %v", of.name, p, err)
+		}
+		p, err = config.Resolve("", Access{})
+		if err != nil || (p.Layers.Hidden == ByUser) == of.refused {
+			t.Errorf("%s by default: %+v, %v", of.name, p, err)
+		}
+	}
+	must(t, os.Chmod(dir, 0o700))
+	config := Config{
+		User: &User{Name: "build", UID: 1234, GID: 1234}, Machine: &m,
+		Access: Access{Hidden: []string{filepath.Join(dir, "for-all")}},
+	}
+	if _, err := config.Resolve(Limits, Access{}); err != nil {
+		t.Errorf("in a directory that the user may not enter: %v", err)
 	}
 }
 

@@ -48,6 +48,13 @@ func (p *Plan) bubblewrapped(path string, argv []string, dir string) []string {
 		"--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
 		"--tmpfs", p.Temporary,
 	}
+	if p.isRoot() { // its own /proc is writable for root, also without capabilities
+		for _, path := range p.Given.Settings {
+			if within(path, "/proc") {
+				args = append(args, "--ro-bind-try", path, path)
+			}
+		}
+	}
 	if p.Access.Offline {
 		args = append(args, "--unshare-net")
 	}
@@ -73,21 +80,27 @@ func (p *Plan) bubblewrapped(path string, argv []string, dir string) []string {
 	return append(args, argv[1:]...)
 }
 
+// reads reports whether the user may read, write or enter path, whose symbolic links are resolved.
+func (u *User) reads(path string) bool { return u.reaches(path) && u.rights(path) != 0 }
+
+// rights are the three bits of the mode of path that hold for the user, none if there is nothing.
+func (u *User) rights(path string) uint32 {
+	var st unix.Stat_t
+	switch {
+	case unix.Stat(path, &st) != nil:
+		return 0
+	case int(st.Uid) == u.UID:
+		return st.Mode >> 6 & 7
+	case int(st.Gid) == u.GID || slices.Contains(u.Groups, int(st.Gid)):
+		return st.Mode >> 3 & 7
+	}
+	return st.Mode & 7
+}
+
 // reaches reports whether the user may enter all directories on the way to path.
 func (u *User) reaches(path string) bool {
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
-		var st unix.Stat_t
-		if unix.Stat(dir, &st) != nil {
-			return false
-		}
-		enter := st.Mode & unix.S_IXOTH
-		switch {
-		case int(st.Uid) == u.UID:
-			enter = st.Mode & unix.S_IXUSR
-		case int(st.Gid) == u.GID || slices.Contains(u.Groups, int(st.Gid)):
-			enter = st.Mode & unix.S_IXGRP
-		}
-		if enter == 0 {
+		if u.rights(dir)&unix.S_IXOTH == 0 {
 			return false
 		}
 		if dir == "/" {

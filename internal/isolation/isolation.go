@@ -187,9 +187,7 @@ func (p *Plan) lacks() string {
 	}
 	switch p.Level {
 	case Limits:
-		if m.Mounts != nil && (p.User == nil || p.User.UID == 0) {
-			return fmt.Sprintf("needs a mount namespace that hides the data directory: %v", m.Mounts)
-		}
+		return p.lacksHiding()
 	case Landlock:
 		return p.lacksLandlock()
 	case Bubblewrap:
@@ -200,6 +198,25 @@ func (p *Plan) lacks() string {
 	}
 	return ""
 }
+
+// lacksHiding is lacks for Limits: without mounts, the rights of another user hide what that user has no rights to.
+func (p *Plan) lacksHiding() string {
+	switch m := p.machine; {
+	case m.Mounts == nil:
+		return ""
+	case p.User == nil || p.User.UID == 0:
+		return fmt.Sprintf("needs a mount namespace that hides the data directory: %v", m.Mounts)
+	}
+	for _, path := range hiddenRoots(p.Access.Hidden) {
+		if p.User.reads(path) {
+			return fmt.Sprintf("cannot hide %s from %s, who has rights to it: %v", path, p.User.Name, p.machine.Mounts)
+		}
+	}
+	return ""
+}
+
+// isRoot reports whether the command is root.
+func (p *Plan) isRoot() bool { return p.Given.Root && (p.User == nil || p.User.UID == 0) }
 
 // landlockNeeded is the version of Landlock that binds truncation, without which any file could be emptied.
 const landlockNeeded = 3

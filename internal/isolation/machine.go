@@ -18,6 +18,8 @@ type Given struct {
 	// Cgroups are the mounts of cgroup file systems, Disks the devices that hold file systems, as root reads them.
 	Cgroups []string `json:"cgroups,omitempty"`
 	Disks   []string `json:"disks,omitempty"`
+	// Settings are the mounts, files and directories in which root changes the kernel without a capability.
+	Settings []string `json:"settings,omitempty"`
 	// OpenFiles is the limit on open files that commands have without our settings, or 0 if it is unknown.
 	OpenFiles uint64 `json:"open_files,omitempty"`
 	// Bubblewrap is the path of bwrap, in plans of that level alone.

@@ -61,9 +61,33 @@ func (p *program) mounts(pl *Plan) {
 		p.add("cgroups", unix.SYS_MOUNT_SETATTR, atFDCWD, p.text(path), 0, attr, unsafe.Sizeof(unix.MountAttr{})).
 			tolerated = uintptr(unix.EINVAL) // it is no longer mounted
 	}
+	if pl.isRoot() {
+		for _, path := range pl.Given.Settings {
+			p.protect(path)
+		}
+	}
 	if pl.Given.UserNamespace {
 		p.coverSSHConfig()
 	}
+}
+
+// protect makes path and all mounts below it read-only.
+func (p *program) protect(path string) {
+	step := "protect " + path
+	if !beginsFileSystem(path) {
+		p.add(step, unix.SYS_MOUNT, p.text(path), p.text(path), 0, unix.MS_BIND|unix.MS_REC, 0).
+			tolerated = uintptr(unix.ENOENT)
+	}
+	attr := address(p, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	size := unsafe.Sizeof(unix.MountAttr{})
+	p.add(step, unix.SYS_MOUNT_SETATTR, atFDCWD, p.text(path), unix.AT_RECURSIVE, attr, size).
+		tolerated = uintptr(unix.ENOENT)
+}
+
+// beginsFileSystem reports whether path is certainly a mount point.
+func beginsFileSystem(path string) bool {
+	var st, parent unix.Stat_t
+	return unix.Stat(path, &st) == nil && unix.Stat(filepath.Dir(path), &parent) == nil && st.Dev != parent.Dev
 }
 
 // sshConfig contains files of root that ssh(1) refuses if root appears as nobody.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -35,7 +36,7 @@ func probe() *Machine {
 		m.Mounts, m.Network, m.SystemCalls, m.Capabilities, m.SwitchUser = m.Start, m.Start, m.Start, m.Start, m.Start
 		return m
 	}
-	m.Cgroups, m.Disks = cgroupMounts(), disks()
+	m.Cgroups, m.Disks, m.Settings = cgroupMounts(), disks(), settings()
 	m.UserNamespace = !m.Root
 	dumpable := isDumpable()
 	m.Mounts = try(func(p *program) {
@@ -95,7 +96,24 @@ func unescape(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// disks are the block devices below /dev, which root reads past all files. Others may not open them.
+// settings are where root changes the kernel without a capability: core_pattern alone names a program that the kernel
+// runs outside of all namespaces. Others may not write there.
+func settings() (paths []string) {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	for _, path := range []string{"/proc/sys", "/proc/sysrq-trigger", "/proc/bus", "/sys"} {
+		if _, err := os.Stat(path); err == nil {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// diskPassages are character devices over which disks can be read.
+var diskPassages = regexp.MustCompile(`^/dev/(bsg/|raw/|(sg|nvme|ng|mtd|dax)[0-9])`)
+
+// disks are the devices below /dev over which root reads past all files. Others may not open them.
 func disks() (paths []string) {
 	if os.Geteuid() != 0 {
 		return nil
@@ -106,7 +124,8 @@ func disks() (paths []string) {
 			return nil
 		case err != nil, entry.IsDir() && (path == "/dev/shm" || path == "/dev/pts"):
 			return fs.SkipDir
-		case entry.Type()&fs.ModeDevice != 0 && entry.Type()&fs.ModeCharDevice == 0:
+		case entry.Type()&fs.ModeDevice != 0 &&
+			(entry.Type()&fs.ModeCharDevice == 0 || diskPassages.MatchString(path)):
 			paths = append(paths, path)
 		}
 		return nil

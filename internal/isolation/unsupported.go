@@ -24,4 +24,10 @@ func (p *Plan) StartAlone(path string, argv []string, attr *os.ProcAttr) (*os.Pr
 // Undumpable does nothing.
 func Undumpable() error { return errNotLinux }
 
+// hiddenRoots are the paths themselves.
+func hiddenRoots(paths []string) []string { return paths }
+
+// reads is not known here.
+func (*User) reads(string) bool { return true }
+
 func tryBubblewrap(string) error { return errNotLinux }

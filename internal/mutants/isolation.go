@@ -28,6 +28,17 @@ var isolationMutants = []mutant{
 		run:  "TestAttemptsFailAtLevelsThatStopThem$",
 	},
 	{
+		name: "isolation lets root set the kernel", rule: "R6.13",
+		file: "internal/isolation/namespaces_linux.go",
+		old:  "	if pl.isRoot() {\n", new: "	if pl.isRoot() && pl.Level == None {\n",
+		pkg: "./internal/isolation", run: "TestAttemptsFailAtLevelsThatStopThem$",
+	},
+	{
+		name: "user is said to hide what that user reads", rule: "R6.13",
+		file: "internal/isolation/isolation.go", old: "		if p.User.reads(path) {\n", new: "		if false {\n",
+		pkg: "./internal/isolation", run: "TestUserHidesWhatItHasNoRightsTo",
+	},
+	{
 		name: "isolation allows cgroup namespaces",
 		rule: "R6.13, survivor",
 		file: "internal/isolation/seccomp_linux.go",

@@ -57,6 +57,10 @@ func checkLevel() Finding {
 	case plan.Level == isolation.None:
 		return warn(name, "See what is missing below, and docs/isolation.md.",
 			"commands can read the token and the store of the server")
+	case plan.Layers.Signals == "" && isolation.Probe().Root:
+		return warn(name, "Landlock of version 6 (Linux 6.12) prevents that. Use one user per tenant (--run-as TENANT=USER), or bubblewrap.",
+			"the level %s; commands can signal the server, and read memory and environment of other commands of their user",
+			plan.Level)
 	case plan.Layers.Signals == "":
 		return warn(name, "Landlock of version 6 (Linux 6.12) prevents that.",
 			"the level %s; commands can signal the server", plan.Level)
@@ -64,7 +68,8 @@ func checkLevel() Finding {
 		return warn(name, "Start the server as another user, or with --run-as USER; see docs/isolation.md.",
 			"the level %s, and commands are root", plan.Level)
 	}
-	return ok(name, "the level %s; commands get at neither the data directory nor the server", plan.Level)
+	return ok(name, "the level %s; commands get at neither the data directory nor the server, "+
+		"but at the terminals of other commands of their user", plan.Level)
 }
 
 // checkLandlock says what the version of Landlock is good for.
