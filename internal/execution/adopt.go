@@ -239,13 +239,14 @@ func before(ctx context.Context, m *remote, t *tracker) (totals supervisor.Total
 		return totals, false
 	}
 	b, err := peek.Read(supervisor.Unbounded, 1)
-	if err == nil && b.Skipped == 0 && len(b.Frames) > 0 {
-		return b.Frames[0].Before, true
+	switch {
+	case err != nil:
+		return totals, false
+	case len(b.Frames) > 0:
+		return b.Frames[0].Before, b.Skipped == 0
 	}
-	if e, ended := readEnding(m.dir); ended && len(b.Frames) == 0 {
-		return supervisor.Totals{Stdout: e.Bytes.Stdout, Stderr: e.Bytes.Stderr}, true
-	}
-	return totals, false
+	e, ended, err := readEnding(m.dir)
+	return supervisor.Totals{Stdout: e.Bytes.Stdout, Stderr: e.Bytes.Stderr}, ended && err == nil
 }
 
 // spoolGone is the reason why a command was ended after its directory was removed: no server could find it again.
@@ -258,7 +259,8 @@ const (
 	neverStarted     = "the server died before the command was started"
 )
 
-// buried gives a run its end whose supervisor is dead, and reports whether it is. err is why it could not be reached.
+// buried gives a run its end whose supervisor is dead, and reports whether the run is over. err is why the supervisor
+// could not be reached. It is called again if it returns false.
 func (r *run) buried(m *remote, t *tracker, err error) bool {
 	lock, lockErr := supervisor.Lock(m.dir)
 	switch {
@@ -272,40 +274,59 @@ func (r *run) buried(m *remote, t *tracker, err error) bool {
 			"execution", r.id, "tenant", r.key.Tenant, "error", err)
 		return false
 	}
-	for {
-		at := t.reader.Next()
-		if err := r.takeFrames(m, t, supervisor.Unbounded); err != nil {
-			if r.host.ctx.Err() != nil {
-				r.leave()
-				return true
-			}
-			r.host.opts.Logger.Error("a spool cannot be read", "execution", r.id, "tenant", r.key.Tenant, "error", err)
-			break
+	e, ended, err := readEnding(m.dir)
+	if err == nil {
+		err = r.takeRest(m, t)
+	}
+	if err != nil {
+		if r.host.ctx.Err() != nil {
+			r.leave()
+			return true
 		}
-		if t.reader.Next() == at {
-			break
+		_, newer := errors.AsType[*supervisor.VersionError](err)
+		final := newer || r.isStopping() // a cancelled run does not wait for a disk that may never be read again
+		r.host.opts.Logger.Error("a spool cannot be read",
+			"execution", r.id, "tenant", r.key.Tenant, "final", final, "error", err)
+		if !final {
+			return false
 		}
+		r.cut = true
 	}
 	kept := false
-	if e, ok := readEnding(m.dir); ok {
+	if ended {
 		e.judged = true
 		kept = r.end(e)
 	} else {
-		why, left := machineRestarted, false
-		if loadBrief(m.dir).Machine == thisMachine() {
-			why, left = supervisorKilled, !killLeft(m.dir)
-			killMarked([]string{markOf(r.epoch())})
-			r.logCrash(m.dir)
-			if !hasBegun(m.dir) {
-				why, left = neverStarted, false
-			}
-		}
-		kept = r.endLost(t, why, left)
+		kept = r.endUntold(m, t)
 	}
 	if kept {
 		_ = os.RemoveAll(m.dir)
 	}
 	return true
+}
+
+// takeRest appends the rest of the spool of a dead supervisor.
+func (r *run) takeRest(m *remote, t *tracker) error {
+	for {
+		at := t.reader.Next()
+		if err := r.takeFrames(m, t, supervisor.Unbounded); err != nil || t.reader.Next() == at {
+			return err
+		}
+	}
+}
+
+// endUntold ends a run as lost whose dead supervisor has left no end, after the processes of its command.
+func (r *run) endUntold(m *remote, t *tracker) (kept bool) {
+	why, left := machineRestarted, false
+	if loadBrief(m.dir).Machine == thisMachine() {
+		why, left = supervisorKilled, !killLeft(m.dir)
+		killMarked([]string{markOf(r.epoch())})
+		r.logCrash(m.dir)
+		if !hasBegun(m.dir) {
+			why, left = neverStarted, false
+		}
+	}
+	return r.endLost(t, why, left)
 }
 
 // logCrash logs the crash of a supervisor.
@@ -365,14 +386,18 @@ func (h *Host) discard(dir string) {
 	}
 }
 
-// readEnding reads the file that end has written; ok is false if it is missing or incomplete.
-func readEnding(dir string) (e ending, ok bool) {
+// readEnding reads the file that end has written; ended is false if it is missing or incomplete. The error is one of
+// the file system.
+func readEnding(dir string) (e ending, ended bool, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, endFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return ending{}, false, nil
+	}
 	var kept keptEnding
 	if err != nil || json.Unmarshal(text, &kept) != nil || kept.Run != "" && kept.Run != filepath.Base(dir) {
-		return ending{}, false
+		return ending{}, false, err
 	}
-	return kept.ending, kept.Outcome != ""
+	return kept.ending, kept.Outcome != "", nil
 }
 
 // keptEnding is the content of the file of an end. Run is as in brief.

@@ -65,8 +65,8 @@ func TestFilesOfAnotherRunAreIgnored(t *testing.T) {
 	if got := loadBrief(earlier); got.Principal != b.Principal {
 		t.Errorf("its own: %+v", got)
 	}
-	if got, ok := readEnding(earlier); got.Outcome != Exited || !ok {
-		t.Errorf("its own end: %+v, %t", got, ok)
+	if got, ok, err := readEnding(earlier); got.Outcome != Exited || !ok || err != nil {
+		t.Errorf("its own end: %+v, %t, %v", got, ok, err)
 	}
 	later := filepath.Join(filepath.Dir(earlier), "later")
 	if err := os.Rename(earlier, later); err != nil {
@@ -75,7 +75,7 @@ func TestFilesOfAnotherRunAreIgnored(t *testing.T) {
 	if got := loadBrief(later); got != (brief{}) {
 		t.Errorf("that of an earlier run: %+v", got)
 	}
-	if got, ok := readEnding(later); ok {
-		t.Errorf("the end of an earlier run: %+v", got)
+	if got, ok, err := readEnding(later); ok || err != nil {
+		t.Errorf("the end of an earlier run: %+v, %v", got, err)
 	}
 }

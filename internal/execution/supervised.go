@@ -220,9 +220,14 @@ func (r *run) realign(m *remote, t *tracker, next uint64) error {
 	if t.shifts.next(r.tail) == next {
 		return nil
 	}
-	r.cut, t.shifts.Cut = true, true
-	t.shifts.move(next, r.tail)
-	return t.shifts.save(m.dir)
+	r.cut = true
+	moved := shifts{Cut: true, Steps: slices.Clone(t.shifts.Steps)}
+	moved.move(next, r.tail)
+	if err := moved.save(m.dir); err != nil {
+		return err
+	}
+	t.shifts = moved
+	return nil
 }
 
 // followRemote brings the output of the command into the stream until it ends, or until the Host goes.
@@ -394,8 +399,16 @@ type framesRead struct {
 	size   int
 }
 
-// readFrames returns the next frames up to last. Their data is good until the next call.
+// readFrames returns the next frames up to last. Their data is good until the next call. After an error the same frames
+// can be read again.
 func (r *run) readFrames(m *remote, t *tracker, last uint64) (f framesRead, err error) {
+	at := t.reader.Next()
+	defer func() {
+		if err != nil { // the reader may have passed them, or have a file open that cannot be read
+			t.reader.Close()
+			t.reader = supervisor.NewReader(m.dir, at)
+		}
+	}()
 	b, err := t.reader.Read(last, appendBytes)
 	if err != nil {
 		return f, err

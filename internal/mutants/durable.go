@@ -49,6 +49,11 @@ var durableMutants = []mutant{
 		pkg: "./internal/execution", run: "TestSupervisorsThatStandStillAreWaitedForTogether",
 	},
 	{
+		name: "output of a dead supervisor that cannot be read now is dropped", rule: "G1 R6.7",
+		file: "internal/execution/adopt.go", old: "final := newer || r.isStopping()", new: "final := true || newer",
+		pkg: "./internal/execution", run: "TestUnreadableSpoolOfDeadSupervisorIsReadAgain",
+	},
+	{
 		name: "stdin whose command has read it is refused", rule: "an answer says what was taken",
 		file: "internal/execution/farstdin.go", old: "	if errors.Is(err, reprise.ErrEnded) {", new: "	if false {",
 		pkg: "./internal/execution", run: "TestStdinOfCommandThatEndsBeforeTheEnd",
