@@ -246,7 +246,8 @@ func before(ctx context.Context, m *remote, t *tracker) (totals supervisor.Total
 		return b.Frames[0].Before, b.Skipped == 0
 	}
 	e, ended, err := readEnding(m.dir)
-	return supervisor.Totals{Stdout: e.Bytes.Stdout, Stderr: e.Bytes.Stderr}, ended && err == nil
+	whole := ended && err == nil && e.Tail == t.reader.Next()-1 // otherwise the spool has lost its end
+	return supervisor.Totals{Stdout: e.Bytes.Stdout, Stderr: e.Bytes.Stderr}, whole
 }
 
 // spoolGone is the reason why a command was ended after its directory was removed: no server could find it again.
@@ -276,7 +277,7 @@ func (r *run) buried(m *remote, t *tracker, err error) bool {
 	}
 	e, ended, err := readEnding(m.dir)
 	if err == nil {
-		err = r.takeRest(m, t)
+		err = r.takeRest(m, t, e.Tail)
 	}
 	if err != nil {
 		if r.host.ctx.Err() != nil {
@@ -295,7 +296,8 @@ func (r *run) buried(m *remote, t *tracker, err error) bool {
 	kept := false
 	if ended {
 		e.judged = true
-		kept = r.end(e)
+		r.cut = r.cut || r.bytesFrom == 0 && r.bytes != e.Bytes // an older supervisor does not tell its tail
+		kept = r.end(e.ending)
 	} else {
 		kept = r.endUntold(m, t)
 	}
@@ -305,11 +307,15 @@ func (r *run) buried(m *remote, t *tracker, err error) bool {
 	return true
 }
 
-// takeRest appends the rest of the spool of a dead supervisor.
-func (r *run) takeRest(m *remote, t *tracker) error {
+// takeRest appends the rest of the spool of a dead supervisor, whose last frame was tail. If that is 0, which is
+// unknown, it is the last readable frame.
+func (r *run) takeRest(m *remote, t *tracker, tail uint64) error {
+	if tail == 0 {
+		tail = supervisor.Unbounded
+	}
 	for {
 		at := t.reader.Next()
-		if err := r.takeFrames(m, t, supervisor.Unbounded); err != nil || t.reader.Next() == at {
+		if err := r.takeFrames(m, t, tail); err != nil || t.reader.Next() == at {
 			return err
 		}
 	}
@@ -388,20 +394,21 @@ func (h *Host) discard(dir string) {
 
 // readEnding reads the file that end has written; ended is false if it is missing or incomplete. The error is one of
 // the file system.
-func readEnding(dir string) (e ending, ended bool, err error) {
+func readEnding(dir string) (kept keptEnding, ended bool, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, endFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return ending{}, false, nil
+		return kept, false, nil
 	}
-	var kept keptEnding
 	if err != nil || json.Unmarshal(text, &kept) != nil || kept.Run != "" && kept.Run != filepath.Base(dir) {
-		return ending{}, false, err
+		return keptEnding{}, false, err
 	}
-	return kept.ending, kept.Outcome != "", nil
+	return kept, kept.Outcome != "", nil
 }
 
-// keptEnding is the content of the file of an end. Run is as in brief.
+// keptEnding is the content of the file of an end. Run is as in brief. Tail is the last frame of the spool, whose files
+// may have lost it in a crash of the machine. It is 0 if there was no frame, or the supervisor is an older one.
 type keptEnding struct {
 	ending
-	Run string `json:"run,omitempty"`
+	Run  string `json:"run,omitempty"`
+	Tail uint64 `json:"tail,omitempty"`
 }

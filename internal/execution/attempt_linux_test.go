@@ -58,7 +58,7 @@ func TestFilesOfAnotherRunAreIgnored(t *testing.T) {
 	if err := b.save(earlier); err != nil {
 		t.Fatal(err)
 	}
-	end := mustMarshal(keptEnding{ending{Outcome: Exited}, "earlier"})
+	end := mustMarshal(keptEnding{ending: ending{Outcome: Exited}, Run: "earlier"})
 	if err := os.WriteFile(filepath.Join(earlier, endFile), end, 0o600); err != nil {
 		t.Fatal(err)
 	}

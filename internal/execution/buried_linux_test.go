@@ -2,6 +2,7 @@ package execution_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -128,6 +129,73 @@ func TestDamageThatCannotBeRecordedIsReadAgain(t *testing.T) {
 	if !strings.HasSuffix(got, fmt.Sprintf("\n%d\n", lines)) || len(got) < printed-2*frame || len(got) > printed ||
 		!x.OutputTruncated {
 		t.Errorf("%d bytes, %+v", len(got), x)
+	}
+}
+
+// TestDamagedSpoolOfDeadSupervisor: files that a crash of the machine has damaged or cut short, although the end is
+// there. The execution has that end, with output_truncated, and counts the output that is kept.
+func TestDamagedSpoolOfDeadSupervisor(t *testing.T) {
+	cut := func(size int64) func(t *testing.T, file string) {
+		return func(t *testing.T, file string) {
+			if err := os.Truncate(file, size); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, damage := range map[string]func(t *testing.T, file string){
+		"bit flipped":    func(t *testing.T, file string) { overwrite(t, file, 900_000) },
+		"cut in a frame": cut(900_000),
+		"emptied":        cut(0),
+		"last bit flipped": func(t *testing.T, file string) {
+			info, err := os.Stat(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			overwrite(t, file, info.Size()-1)
+		},
+		"deleted": func(t *testing.T, file string) {
+			if err := os.Remove(file); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		for _, older := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/older=%t", name, older), func(t *testing.T) {
+				opts := execution.Options{RunsDir: t.TempDir(), Dir: t.TempDir()}
+				log, dir, up := leaveEnded(t, opts, 300_000)
+				damage(t, firstSegment(t, dir))
+				if older {
+					forgetTail(t, filepath.Join(dir, "end.json"))
+				}
+				h := openHost(t, log, opts)
+				x := finish(t, h, "x")
+				wantOutcome(t, x, execution.Exited, 3, "")
+				got := string(output(t, h, "x", execution.Stdout))
+				if !x.OutputTruncated || x.Bytes.Stdout != int64(len(got)) || !strings.HasPrefix(got, up) {
+					t.Errorf("%d bytes of output, %+v", len(got), x)
+				}
+			})
+		}
+	}
+}
+
+// forgetTail makes the end of a supervisor that of an older one, which does not tell its last frame.
+func forgetTail(t *testing.T, file string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := map[string]any{}
+	if err := json.Unmarshal(text, &end); err != nil || end["tail"] == nil {
+		t.Fatalf("%s, %v", text, err)
+	}
+	delete(end, "tail")
+	if text, err = json.Marshal(end); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -335,7 +335,8 @@ func (s *session) end(e ending) {
 	default:
 		s.endOnDisk = true
 		// a full disk: then it is in memory alone
-		_ = supervisor.WriteFile(filepath.Join(s.dir, endFile), mustMarshal(keptEnding{e, filepath.Base(s.dir)}))
+		kept := keptEnding{ending: e, Run: filepath.Base(s.dir), Tail: s.writer.Progress().Tail}
+		_ = supervisor.WriteFile(filepath.Join(s.dir, endFile), mustMarshal(kept))
 	}
 }
 

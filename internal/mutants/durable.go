@@ -54,6 +54,12 @@ var durableMutants = []mutant{
 		pkg: "./internal/execution", run: "TestUnreadableSpoolOfDeadSupervisorIsReadAgain",
 	},
 	{
+		name: "spool of a dead supervisor without its last frames is whole", rule: "G1 R6.7",
+		file: "internal/execution/adopt.go", old: "err = r.takeRest(m, t, e.Tail)",
+		new: "err = r.takeRest(m, t, 0)\n\t\te.Bytes = r.bytes",
+		pkg: "./internal/execution", run: "TestDamagedSpoolOfDeadSupervisor",
+	},
+	{
 		name: "stdin whose command has read it is refused", rule: "an answer says what was taken",
 		file: "internal/execution/farstdin.go", old: "	if errors.Is(err, reprise.ErrEnded) {", new: "	if false {",
 		pkg: "./internal/execution", run: "TestStdinOfCommandThatEndsBeforeTheEnd",

@@ -269,7 +269,7 @@ func TestAckWhileFramesAreWritten(t *testing.T) {
 		return frames
 	}
 	const full, more = segmentBytes / maxData, 12
-	for range 10 {
+	for range 4 {
 		dir := t.TempDir()
 		w := NewWriter(dir, 1<<30)
 		if err := errors.Join(w.Append(batch(full)), w.Append(batch(1))); err != nil {

@@ -143,8 +143,8 @@ func (w *Writer) await() {
 	w.stalled += time.Since(since)
 }
 
-// write writes buf at an offset of the last segment, or into a new one if that is 0, until the disk takes it. It reports
-// whether it has written into a new one.
+// write writes buf at an offset of the last segment, or into a new one if that is 0, until the disk takes it. It
+// reports whether it has written into a new one.
 func (w *Writer) write(at int64, first uint64) (rolled bool, err error) {
 	for {
 		err := w.tryWrite(at, first)
