@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/backoff"
 	"reprise/internal/supervisor"
 )
 
@@ -357,36 +358,64 @@ func (r *run) endLost(t *tracker, why string, processesLeft bool) (kept bool) {
 	return r.end(e)
 }
 
-// discard ends the command of a supervisor whose execution no longer exists.
+// discard ends the command of a supervisor whose execution no longer exists. It tries until that is done or the Host
+// goes.
 func (h *Host) discard(dir string) {
-	if lock, err := lockDead(dir); err == nil {
+	pause := backoff.Backoff{First: firstRetry, Most: discardRetry}
+	for !h.tryDiscard(dir) && pause.Wait(h.ctx) == nil {
+	}
+}
+
+// discardRetry is the longest pause between two tries of discard.
+const discardRetry = 10 * time.Second
+
+// tryDiscard is one try of discard. It returns true once the directory is gone.
+func (h *Host) tryDiscard(dir string) bool {
+	lock, err := lockDead(dir)
+	switch {
+	case err == nil:
 		defer lock.Close()
 		killLeft(dir)
 		killMarked([]string{markOf(reprise.Epoch(filepath.Base(dir)))})
-		_ = os.RemoveAll(dir)
-		return
+		return os.RemoveAll(dir) == nil
+	case errors.Is(err, fs.ErrNotExist):
+		return os.RemoveAll(dir) == nil
 	}
+	if err := h.stopDiscarded(dir); err != nil && h.ctx.Err() == nil {
+		h.opts.Logger.Warn("an unused supervisor cannot be reached", "directory", dir, "error", err)
+	}
+	return false // the lock tells in the next try
+}
+
+// stopDiscarded tells the supervisor of a discarded run to end its command, and takes its output until it has ended.
+func (h *Host) stopDiscarded(dir string) error {
 	conn, err := supervisor.Dial(h.ctx, dir, h.supervisors.secret)
 	if err != nil {
-		h.opts.Logger.Warn("an unused supervisor cannot be reached", "directory", dir, "error", err)
-		return
+		return err
 	}
 	defer conn.Close()
 	defer context.AfterFunc(h.ctx, func() { _ = conn.Close() })()
 	m := &remote{dir: dir, secret: h.supervisors.secret}
 	v := verdict{Outcome: Cancelled, Reason: "it was removed", Now: true}
-	if _, err := m.call(h.ctx, call{Op: callStop, Verdict: &v}); err != nil || conn.Send(call{Op: callFollow}) != nil {
-		return
+	if _, err := m.call(h.ctx, call{Op: callStop, Verdict: &v}); err != nil {
+		return err
 	}
-	for {
+	if err := conn.Send(call{Op: callFollow}); err != nil {
+		return err
+	}
+	for ended := false; ; {
 		var n news
-		if conn.Receive(&n) != nil {
-			return
+		if err := conn.Receive(&n); err != nil {
+			if ended { // it has forgotten the run
+				return nil
+			}
+			return err
 		}
 		if n.Tail > 0 {
 			_ = conn.Send(call{Op: callAck, Ack: n.Tail})
 		}
 		if n.Ended != nil {
+			ended = true
 			_ = conn.Send(call{Op: callForget})
 		}
 	}

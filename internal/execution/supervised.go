@@ -273,14 +273,14 @@ func (r *run) leave() {
 	}
 }
 
-// forwardStop tells the supervisor when the command is to end.
+// forwardStop tells the supervisor when the command is to end, until it has answered that or stop is called.
 func (r *run) forwardStop(m *remote) (stop func()) {
-	over := make(chan struct{})
+	ctx, cancel := context.WithCancel(r.host.ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		select {
-		case <-over:
+		case <-ctx.Done():
 			return
 		case <-r.stopping:
 		}
@@ -290,26 +290,17 @@ func (r *run) forwardStop(m *remote) (stop func()) {
 			v = *r.verdict
 		}
 		r.mu.Unlock()
-		ctx, cancel := context.WithCancel(r.host.ctx)
-		defer cancel()
 		pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
 		for {
+			// A supervisor that stands still is asked again. The first verdict counts, so a repeated one changes nothing.
 			_, err := m.call(ctx, call{Op: callStop, Verdict: &v})
-			if !errors.Is(err, reprise.ErrUnavailable) {
-				return
-			}
-			select {
-			case <-over:
-				return
-			default:
-			}
-			if pause.Wait(ctx) != nil {
+			if err == nil || errors.Is(err, reprise.ErrEnded) || pause.Wait(ctx) != nil {
 				return
 			}
 		}
 	}()
 	return func() {
-		close(over)
+		cancel()
 		<-done
 	}
 }

@@ -60,6 +60,12 @@ var durableMutants = []mutant{
 		pkg: "./internal/execution", run: "TestDamagedSpoolOfDeadSupervisor",
 	},
 	{
+		name: "cancel that is not answered is not repeated", rule: "R6.13",
+		file: "internal/execution/supervised.go", old: "err == nil || errors.Is(err, reprise.ErrEnded) || pause",
+		new: "!errors.Is(err, reprise.ErrUnavailable) || pause",
+		pkg: "./internal/execution", run: "TestCancelThatIsNotAnsweredIsRepeated",
+	},
+	{
 		name: "stdin whose command has read it is refused", rule: "an answer says what was taken",
 		file: "internal/execution/farstdin.go", old: "	if errors.Is(err, reprise.ErrEnded) {", new: "	if false {",
 		pkg: "./internal/execution", run: "TestStdinOfCommandThatEndsBeforeTheEnd",
