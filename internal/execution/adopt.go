@@ -137,7 +137,7 @@ func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
 		return err
 	}
 	r.writeAs(s, producerID+"-"+rand.Text())
-	t := &tracker{shifts: loadShifts(m.dir)}
+	t := &tracker{shifts: loadShifts(m.dir, &b)}
 	t.reader = supervisor.NewReader(m.dir, t.shifts.next(info.Tail))
 	r.cut = t.shifts.Cut
 	if err := r.countAgain(ctx, m, t, info); err != nil {

@@ -66,6 +66,12 @@ var durableMutants = []mutant{
 		pkg: "./internal/execution", run: "TestCancelThatIsNotAnsweredIsRepeated",
 	},
 	{
+		name: "full disk keeps a replica from taking over", rule: "R6.7",
+		file: "internal/execution/shifts.go", old: "case errors.Is(err, syscall.ENOSPC) && s.saveInBrief(dir):",
+		new: "case errors.Is(err, syscall.ENOSPC) && false:",
+		pkg: "./internal/execution", run: "TestFullDiskOfReplica",
+	},
+	{
 		name: "stdin whose command has read it is refused", rule: "an answer says what was taken",
 		file: "internal/execution/farstdin.go", old: "	if errors.Is(err, reprise.ErrEnded) {", new: "	if false {",
 		pkg: "./internal/execution", run: "TestStdinOfCommandThatEndsBeforeTheEnd",
