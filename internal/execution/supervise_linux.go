@@ -103,7 +103,7 @@ func (o *owner) obey() {
 			return
 		}
 		if next.Call != nil {
-			if s != nil {
+			if s != nil && (next.Run == "" || next.Run == filepath.Base(s.dir)) {
 				s.note(next.Call)
 			}
 			continue
