@@ -244,7 +244,7 @@ func (r *run) forwardStop(m *remote) (stop func()) {
 		r.mu.Unlock()
 		pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
 		for {
-			// A supervisor that stands still is asked again. The first verdict counts, so a repeated one changes nothing.
+			// A supervisor that stands still is asked again. The first verdict counts: a repeated one changes nothing.
 			_, err := m.call(ctx, call{Op: callStop, Verdict: &v})
 			if err == nil || errors.Is(err, reprise.ErrEnded) || pause.Wait(ctx) != nil {
 				return
