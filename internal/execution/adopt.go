@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/backoff"
 	"reprise/internal/supervisor"
 )
 
@@ -136,7 +137,7 @@ func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
 		return err
 	}
 	r.writeAs(s, producerID+"-"+rand.Text())
-	t := &tracker{shifts: loadShifts(m.dir)}
+	t := &tracker{shifts: loadShifts(m.dir, &b)}
 	t.reader = supervisor.NewReader(m.dir, t.shifts.next(info.Tail))
 	r.cut = t.shifts.Cut
 	if err := r.countAgain(ctx, m, t, info); err != nil {
@@ -239,13 +240,15 @@ func before(ctx context.Context, m *remote, t *tracker) (totals supervisor.Total
 		return totals, false
 	}
 	b, err := peek.Read(supervisor.Unbounded, 1)
-	if err == nil && b.Skipped == 0 && len(b.Frames) > 0 {
-		return b.Frames[0].Before, true
+	switch {
+	case err != nil:
+		return totals, false
+	case len(b.Frames) > 0:
+		return b.Frames[0].Before, b.Skipped == 0
 	}
-	if e, ended := readEnding(m.dir); ended && len(b.Frames) == 0 {
-		return supervisor.Totals{Stdout: e.Bytes.Stdout, Stderr: e.Bytes.Stderr}, true
-	}
-	return totals, false
+	e, ended, err := readEnding(m.dir)
+	whole := ended && err == nil && e.Tail == t.reader.Next()-1 // otherwise the spool has lost its end
+	return supervisor.Totals{Stdout: e.Bytes.Stdout, Stderr: e.Bytes.Stderr}, whole
 }
 
 // spoolGone is the reason why a command was ended after its directory was removed: no server could find it again.
@@ -258,7 +261,8 @@ const (
 	neverStarted     = "the server died before the command was started"
 )
 
-// buried gives a run its end whose supervisor is dead, and reports whether it is. err is why it could not be reached.
+// buried gives a run its end whose supervisor is dead, and reports whether the run is over. err is why the supervisor
+// could not be reached. It is called again if it returns false.
 func (r *run) buried(m *remote, t *tracker, err error) bool {
 	lock, lockErr := supervisor.Lock(m.dir)
 	switch {
@@ -272,40 +276,64 @@ func (r *run) buried(m *remote, t *tracker, err error) bool {
 			"execution", r.id, "tenant", r.key.Tenant, "error", err)
 		return false
 	}
-	for {
-		at := t.reader.Next()
-		if err := r.takeFrames(m, t, supervisor.Unbounded); err != nil {
-			if r.host.ctx.Err() != nil {
-				r.leave()
-				return true
-			}
-			r.host.opts.Logger.Error("a spool cannot be read", "execution", r.id, "tenant", r.key.Tenant, "error", err)
-			break
+	e, ended, err := readEnding(m.dir)
+	if err == nil {
+		err = r.takeRest(m, t, e.Tail)
+	}
+	if err != nil {
+		if r.host.ctx.Err() != nil {
+			r.leave()
+			return true
 		}
-		if t.reader.Next() == at {
-			break
+		_, newer := errors.AsType[*supervisor.VersionError](err)
+		final := newer || r.isStopping() // a cancelled run does not wait for a disk that may never be read again
+		r.host.opts.Logger.Error("a spool cannot be read",
+			"execution", r.id, "tenant", r.key.Tenant, "final", final, "error", err)
+		if !final {
+			return false
 		}
+		r.cut = true
 	}
 	kept := false
-	if e, ok := readEnding(m.dir); ok {
+	if ended {
 		e.judged = true
-		kept = r.end(e)
+		r.cut = r.cut || r.bytesFrom == 0 && r.bytes != e.Bytes // an older supervisor does not tell its tail
+		kept = r.end(e.ending)
 	} else {
-		why, left := machineRestarted, false
-		if loadBrief(m.dir).Machine == thisMachine() {
-			why, left = supervisorKilled, !killLeft(m.dir)
-			killMarked([]string{markOf(r.epoch())})
-			r.logCrash(m.dir)
-			if !hasBegun(m.dir) {
-				why, left = neverStarted, false
-			}
-		}
-		kept = r.endLost(t, why, left)
+		kept = r.endUntold(m, t)
 	}
 	if kept {
 		_ = os.RemoveAll(m.dir)
 	}
 	return true
+}
+
+// takeRest appends the rest of the spool of a dead supervisor, whose last frame was tail. If that is 0, which is
+// unknown, it is the last readable frame.
+func (r *run) takeRest(m *remote, t *tracker, tail uint64) error {
+	if tail == 0 {
+		tail = supervisor.Unbounded
+	}
+	for {
+		at := t.reader.Next()
+		if err := r.takeFrames(m, t, tail); err != nil || t.reader.Next() == at {
+			return err
+		}
+	}
+}
+
+// endUntold ends a run as lost whose dead supervisor has left no end, after the processes of its command.
+func (r *run) endUntold(m *remote, t *tracker) (kept bool) {
+	why, left := machineRestarted, false
+	if loadBrief(m.dir).Machine == thisMachine() {
+		why, left = supervisorKilled, !killLeft(m.dir)
+		killMarked([]string{markOf(r.epoch())})
+		r.logCrash(m.dir)
+		if !hasBegun(m.dir) {
+			why, left = neverStarted, false
+		}
+	}
+	return r.endLost(t, why, left)
 }
 
 // logCrash logs the crash of a supervisor.
@@ -330,53 +358,86 @@ func (r *run) endLost(t *tracker, why string, processesLeft bool) (kept bool) {
 	return r.end(e)
 }
 
-// discard ends the command of a supervisor whose execution no longer exists.
+// discard ends the command of a supervisor whose execution no longer exists. It tries until that is done or the Host
+// goes.
 func (h *Host) discard(dir string) {
-	if lock, err := lockDead(dir); err == nil {
+	pause := backoff.Backoff{First: firstRetry, Most: discardRetry}
+	for !h.tryDiscard(dir) && pause.Wait(h.ctx) == nil {
+	}
+}
+
+// discardRetry is the longest pause between two tries of discard.
+const discardRetry = 10 * time.Second
+
+// tryDiscard is one try of discard. It returns true once the directory is gone.
+func (h *Host) tryDiscard(dir string) bool {
+	lock, err := lockDead(dir)
+	switch {
+	case err == nil:
 		defer lock.Close()
 		killLeft(dir)
 		killMarked([]string{markOf(reprise.Epoch(filepath.Base(dir)))})
-		_ = os.RemoveAll(dir)
-		return
+		return os.RemoveAll(dir) == nil
+	case errors.Is(err, fs.ErrNotExist):
+		return os.RemoveAll(dir) == nil
 	}
+	if err := h.stopDiscarded(dir); err != nil && h.ctx.Err() == nil {
+		h.opts.Logger.Warn("an unused supervisor cannot be reached", "directory", dir, "error", err)
+	}
+	return false // the lock tells in the next try
+}
+
+// stopDiscarded tells the supervisor of a discarded run to end its command, and takes its output until it has ended.
+func (h *Host) stopDiscarded(dir string) error {
 	conn, err := supervisor.Dial(h.ctx, dir, h.supervisors.secret)
 	if err != nil {
-		h.opts.Logger.Warn("an unused supervisor cannot be reached", "directory", dir, "error", err)
-		return
+		return err
 	}
 	defer conn.Close()
 	defer context.AfterFunc(h.ctx, func() { _ = conn.Close() })()
 	m := &remote{dir: dir, secret: h.supervisors.secret}
 	v := verdict{Outcome: Cancelled, Reason: "it was removed", Now: true}
-	if _, err := m.call(h.ctx, call{Op: callStop, Verdict: &v}); err != nil || conn.Send(call{Op: callFollow}) != nil {
-		return
+	if _, err := m.call(h.ctx, call{Op: callStop, Verdict: &v}); err != nil {
+		return err
 	}
-	for {
+	if err := conn.Send(call{Op: callFollow}); err != nil {
+		return err
+	}
+	for ended := false; ; {
 		var n news
-		if conn.Receive(&n) != nil {
-			return
+		if err := conn.Receive(&n); err != nil {
+			if ended { // it has forgotten the run
+				return nil
+			}
+			return err
 		}
 		if n.Tail > 0 {
 			_ = conn.Send(call{Op: callAck, Ack: n.Tail})
 		}
 		if n.Ended != nil {
+			ended = true
 			_ = conn.Send(call{Op: callForget})
 		}
 	}
 }
 
-// readEnding reads the file that end has written; ok is false if it is missing or incomplete.
-func readEnding(dir string) (e ending, ok bool) {
+// readEnding reads the file that end has written; ended is false if it is missing or incomplete. The error is one of
+// the file system.
+func readEnding(dir string) (kept keptEnding, ended bool, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, endFile))
-	var kept keptEnding
-	if err != nil || json.Unmarshal(text, &kept) != nil || kept.Run != "" && kept.Run != filepath.Base(dir) {
-		return ending{}, false
+	if errors.Is(err, fs.ErrNotExist) {
+		return kept, false, nil
 	}
-	return kept.ending, kept.Outcome != ""
+	if err != nil || json.Unmarshal(text, &kept) != nil || kept.Run != "" && kept.Run != filepath.Base(dir) {
+		return keptEnding{}, false, err
+	}
+	return kept, kept.Outcome != "", nil
 }
 
-// keptEnding is the content of the file of an end. Run is as in brief.
+// keptEnding is the content of the file of an end. Run is as in brief. Tail is the last frame of the spool, whose files
+// may have lost it in a crash of the machine. It is 0 if there was no frame, or the supervisor is an older one.
 type keptEnding struct {
 	ending
-	Run string `json:"run,omitempty"`
+	Run  string `json:"run,omitempty"`
+	Tail uint64 `json:"tail,omitempty"`
 }

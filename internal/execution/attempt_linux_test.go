@@ -58,15 +58,15 @@ func TestFilesOfAnotherRunAreIgnored(t *testing.T) {
 	if err := b.save(earlier); err != nil {
 		t.Fatal(err)
 	}
-	end := mustMarshal(keptEnding{ending{Outcome: Exited}, "earlier"})
+	end := mustMarshal(keptEnding{ending: ending{Outcome: Exited}, Run: "earlier"})
 	if err := os.WriteFile(filepath.Join(earlier, endFile), end, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if got := loadBrief(earlier); got.Principal != b.Principal {
 		t.Errorf("its own: %+v", got)
 	}
-	if got, ok := readEnding(earlier); got.Outcome != Exited || !ok {
-		t.Errorf("its own end: %+v, %t", got, ok)
+	if got, ok, err := readEnding(earlier); got.Outcome != Exited || !ok || err != nil {
+		t.Errorf("its own end: %+v, %t, %v", got, ok, err)
 	}
 	later := filepath.Join(filepath.Dir(earlier), "later")
 	if err := os.Rename(earlier, later); err != nil {
@@ -75,7 +75,7 @@ func TestFilesOfAnotherRunAreIgnored(t *testing.T) {
 	if got := loadBrief(later); got != (brief{}) {
 		t.Errorf("that of an earlier run: %+v", got)
 	}
-	if got, ok := readEnding(later); ok {
-		t.Errorf("the end of an earlier run: %+v", got)
+	if got, ok, err := readEnding(later); ok || err != nil {
+		t.Errorf("the end of an earlier run: %+v, %v", got, err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 // operation with an error.
 
 // order is a message of a server to a supervisor that it has started itself, over the supervisor's stdin. It starts a
-// command, or is about the command that the previous such order has started. Both sides are the same program.
+// command, or is about a command that an earlier such order has started. Both sides are the same program.
 type order struct {
 	Dir string `json:"dir,omitempty"`
 	// Spare is where the supervisor keeps a directory between two runs. An order without a Plan and a Call asks it to
@@ -30,6 +30,9 @@ type order struct {
 	Attempt string `json:"attempt,omitempty"`
 	// Call is callAck or callForget, as over the socket, in an order without a Plan.
 	Call *call `json:"call,omitempty"`
+	// Run is the name of the directory of the run that the Call is about: it may come when the supervisor has the next
+	// one. Without it, the Call is about the run that the supervisor has.
+	Run string `json:"run,omitempty"`
 }
 
 // taken is the answer: first that the supervisor has the directory and listens, or why not; then news, as after

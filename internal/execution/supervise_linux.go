@@ -103,7 +103,7 @@ func (o *owner) obey() {
 			return
 		}
 		if next.Call != nil {
-			if s != nil {
+			if s != nil && (next.Run == "" || next.Run == filepath.Base(s.dir)) {
 				s.note(next.Call)
 			}
 			continue
@@ -335,7 +335,8 @@ func (s *session) end(e ending) {
 	default:
 		s.endOnDisk = true
 		// a full disk: then it is in memory alone
-		_ = supervisor.WriteFile(filepath.Join(s.dir, endFile), mustMarshal(keptEnding{e, filepath.Base(s.dir)}))
+		kept := keptEnding{ending: e, Run: filepath.Base(s.dir), Tail: s.writer.Progress().Tail}
+		_ = supervisor.WriteFile(filepath.Join(s.dir, endFile), mustMarshal(kept))
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,6 +43,8 @@ type brief struct {
 	// Attempt is that of the order which starts the command. A supervisor that is late with an older order finds a
 	// different Attempt here.
 	Attempt string `json:"attempt,omitempty"`
+	// Shifts are here if there was no room on the disk for a file of their own.
+	Shifts *shifts `json:"shifts,omitempty"`
 }
 
 const (
@@ -166,63 +167,19 @@ type tracker struct {
 	shifts shifts
 }
 
-// shifts are the differences between the frames of a spool and the events of the stream.
-type shifts struct {
-	// Cut: events or frames were lost.
-	Cut bool `json:"cut,omitempty"`
-	// Steps are in the order of From. Before the first step, frame n is event n.
-	Steps []shiftStep `json:"steps,omitempty"`
-}
-
-// shiftStep holds for a stream whose tail is From or later: the event after its tail is frame tail+1+Shift, modulo
-// 2^64.
-type shiftStep struct {
-	From  uint64 `json:"from"`
-	Shift uint64 `json:"shift"`
-}
-
-// next is the frame that becomes the event after tail.
-func (s *shifts) next(tail uint64) uint64 {
-	next := tail + 1
-	for _, step := range s.Steps {
-		if step.From <= tail {
-			next = tail + 1 + step.Shift
-		}
-	}
-	return next
-}
-
-// move notes that the event after tail will be the frame next.
-func (s *shifts) move(next, tail uint64) {
-	s.Steps = slices.DeleteFunc(s.Steps, func(step shiftStep) bool { return step.From >= tail })
-	s.Steps = append(s.Steps, shiftStep{From: tail, Shift: next - (tail + 1)})
-}
-
-// save writes them, so that a later server finds them.
-func (s *shifts) save(dir string) error {
-	err := supervisor.WriteFile(filepath.Join(dir, shiftFile), mustMarshal(s))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // a directory that was removed is never read again
-	}
-	return err
-}
-
-// loadShifts reads what save has written.
-func loadShifts(dir string) (s shifts) {
-	if text, err := os.ReadFile(filepath.Join(dir, shiftFile)); err == nil {
-		_ = json.Unmarshal(text, &s)
-	}
-	return s
-}
-
 // realign records that events or frames were lost: the next frame becomes the event after the tail.
 func (r *run) realign(m *remote, t *tracker, next uint64) error {
 	if t.shifts.next(r.tail) == next {
 		return nil
 	}
-	r.cut, t.shifts.Cut = true, true
-	t.shifts.move(next, r.tail)
-	return t.shifts.save(m.dir)
+	r.cut = true
+	moved := shifts{Cut: true, Steps: slices.Clone(t.shifts.Steps), Saves: t.shifts.Saves}
+	moved.move(next, r.tail)
+	if err := moved.save(m.dir); err != nil {
+		return err
+	}
+	t.shifts = moved
+	return nil
 }
 
 // followRemote brings the output of the command into the stream until it ends, or until the Host goes.
@@ -268,14 +225,14 @@ func (r *run) leave() {
 	}
 }
 
-// forwardStop tells the supervisor when the command is to end.
+// forwardStop tells the supervisor when the command is to end, until it has answered that or stop is called.
 func (r *run) forwardStop(m *remote) (stop func()) {
-	over := make(chan struct{})
+	ctx, cancel := context.WithCancel(r.host.ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		select {
-		case <-over:
+		case <-ctx.Done():
 			return
 		case <-r.stopping:
 		}
@@ -285,26 +242,17 @@ func (r *run) forwardStop(m *remote) (stop func()) {
 			v = *r.verdict
 		}
 		r.mu.Unlock()
-		ctx, cancel := context.WithCancel(r.host.ctx)
-		defer cancel()
 		pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
 		for {
+			// A supervisor that stands still is asked again. The first verdict counts: a repeated one changes nothing.
 			_, err := m.call(ctx, call{Op: callStop, Verdict: &v})
-			if !errors.Is(err, reprise.ErrUnavailable) {
-				return
-			}
-			select {
-			case <-over:
-				return
-			default:
-			}
-			if pause.Wait(ctx) != nil {
+			if err == nil || errors.Is(err, reprise.ErrEnded) || pause.Wait(ctx) != nil {
 				return
 			}
 		}
 	}()
 	return func() {
-		close(over)
+		cancel()
 		<-done
 	}
 }
@@ -324,6 +272,7 @@ func (r *run) followLink(l *link, m *remote, t *tracker) (e ending, ended bool, 
 	acks := receipts{link: l}
 	defer acks.stop()
 	var stalled time.Duration
+	known := t.reader.Next() - 1 // in the stream by an earlier server, which may have died before it said so
 	for {
 		n, err := l.news.take(acks.timer())
 		if err == nil && n == nil {
@@ -336,6 +285,10 @@ func (r *run) followLink(l *link, m *remote, t *tracker) (e ending, ended bool, 
 			continue
 		}
 		r.learn(n, &stalled)
+		if known > 0 {
+			_ = acks.add(known, 0)
+			known = 0
+		}
 		for t.reader.Next() <= n.Tail {
 			f, err := r.readFrames(m, t, n.Tail)
 			if err == nil && n.Ended != nil && r.endsWith(&f) && t.reader.Next() > n.Tail {
@@ -394,8 +347,16 @@ type framesRead struct {
 	size   int
 }
 
-// readFrames returns the next frames up to last. Their data is good until the next call.
+// readFrames returns the next frames up to last. Their data is good until the next call. After an error the same frames
+// can be read again.
 func (r *run) readFrames(m *remote, t *tracker, last uint64) (f framesRead, err error) {
+	at := t.reader.Next()
+	defer func() {
+		if err != nil { // the reader may have passed them, or have a file open that cannot be read
+			t.reader.Close()
+			t.reader = supervisor.NewReader(m.dir, at)
+		}
+	}()
 	b, err := t.reader.Read(last, appendBytes)
 	if err != nil {
 		return f, err

@@ -263,13 +263,14 @@ func (p *supervisors) makeDir(dir string) (*worker, error) {
 	return nil, supervisor.Create(dir)
 }
 
-// follow returns the link to a worker that is about to get a run.
-func (w *worker) follow() *link {
+// follow returns the link to a worker that is about to get the run in dir.
+func (w *worker) follow(dir string) *link {
+	run := filepath.Base(dir)
 	box := newMailbox()
 	w.news.Store(box)
 	return &link{
 		news: box, close: func() { box.fail(errNoMoreNews) },
-		send: func(c call) error { return w.orders.Send(&order{Call: &c}) },
+		send: func(c call) error { return w.orders.Send(&order{Call: &c, Run: run}) },
 	}
 }
 
@@ -283,7 +284,7 @@ func (p *supervisors) give(o *order, w *worker) (*worker, *link, error) {
 			}
 		}
 		o.Spare = w.spareDir
-		l := w.follow()
+		l := w.follow(o.Dir)
 		var t taken
 		ok := w.orders.Send(o) == nil
 		if ok {

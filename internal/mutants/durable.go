@@ -49,6 +49,29 @@ var durableMutants = []mutant{
 		pkg: "./internal/execution", run: "TestSupervisorsThatStandStillAreWaitedForTogether",
 	},
 	{
+		name: "output of a dead supervisor that cannot be read now is dropped", rule: "G1 R6.7",
+		file: "internal/execution/adopt.go", old: "final := newer || r.isStopping()", new: "final := true || newer",
+		pkg: "./internal/execution", run: "TestUnreadableSpoolOfDeadSupervisorIsReadAgain",
+	},
+	{
+		name: "spool of a dead supervisor without its last frames is whole", rule: "G1 R6.7",
+		file: "internal/execution/adopt.go", old: "err = r.takeRest(m, t, e.Tail)",
+		new: "err = r.takeRest(m, t, 0)\n\t\te.Bytes = r.bytes",
+		pkg: "./internal/execution", run: "TestDamagedSpoolOfDeadSupervisor",
+	},
+	{
+		name: "cancel that is not answered is not repeated", rule: "R6.13",
+		file: "internal/execution/supervised.go", old: "err == nil || errors.Is(err, reprise.ErrEnded) || pause",
+		new: "!errors.Is(err, reprise.ErrUnavailable) || pause",
+		pkg: "./internal/execution", run: "TestCancelThatIsNotAnsweredIsRepeated",
+	},
+	{
+		name: "full disk keeps a replica from taking over", rule: "R6.7",
+		file: "internal/execution/shifts.go", old: "case errors.Is(err, syscall.ENOSPC) && s.saveInBrief(dir):",
+		new: "case errors.Is(err, syscall.ENOSPC) && false:",
+		pkg: "./internal/execution", run: "TestFullDiskOfReplica",
+	},
+	{
 		name: "stdin whose command has read it is refused", rule: "an answer says what was taken",
 		file: "internal/execution/farstdin.go", old: "	if errors.Is(err, reprise.ErrEnded) {", new: "	if false {",
 		pkg: "./internal/execution", run: "TestStdinOfCommandThatEndsBeforeTheEnd",

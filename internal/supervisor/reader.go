@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -235,11 +234,14 @@ func (r *Reader) openSegment(first uint64) (opened bool, err error) {
 
 // segments are the first frames of the segments in dir, in order.
 func segments(dir string) ([]uint64, error) {
-	names, err := filepath.Glob(filepath.Join(dir, "*.spool"))
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	var firsts []uint64
-	for _, name := range names {
-		text := strings.TrimSuffix(filepath.Base(name), ".spool")
-		if first, err := strconv.ParseUint(text, 16, 64); err == nil {
+	for _, e := range entries {
+		text, ok := strings.CutSuffix(e.Name(), ".spool")
+		if first, err := strconv.ParseUint(text, 16, 64); ok && err == nil {
 			firsts = append(firsts, first)
 		}
 	}

@@ -259,6 +259,50 @@ func TestFullSpoolWaits(t *testing.T) {
 	})
 }
 
+// TestAckWhileFramesAreWritten: an acknowledgement removes a full segment while the next one is written to, which
+// changes nothing for the frames. The race detector sees a write that looks at the segments meanwhile.
+func TestAckWhileFramesAreWritten(t *testing.T) {
+	batch := func(n int) (frames []Frame) {
+		for range n {
+			frames = append(frames, Frame{Kind: Stdout, Data: make([]byte, maxData)})
+		}
+		return frames
+	}
+	const full, more = segmentBytes / maxData, 12
+	for range 4 {
+		dir := t.TempDir()
+		w := NewWriter(dir, 1<<30)
+		if err := errors.Join(w.Append(batch(full)), w.Append(batch(1))); err != nil {
+			t.Fatal(err)
+		}
+		acked := make(chan error)
+		go func() {
+			for {
+				info, err := os.Stat(segmentName(dir, full+1))
+				if err != nil || info.Size() > 2*maxData { // it is written to
+					w.Ack(full + 1)
+					acked <- err
+					return
+				}
+			}
+		}()
+		if err := errors.Join(w.Append(batch(more)), <-acked); err != nil {
+			t.Fatal(err)
+		}
+		if firsts, err := segments(dir); err != nil || len(firsts) != 1 {
+			t.Errorf("segments %v, %v", firsts, err)
+		}
+		r := NewReader(dir, full+1)
+		for r.Next() <= full+1+more {
+			if b, err := r.Read(full+1+more, 1<<30); err != nil || b.Skipped > 0 {
+				t.Fatalf("%d frames are skipped before %d, %v", b.Skipped, r.Next(), err)
+			}
+		}
+		r.Close()
+		w.Release()
+	}
+}
+
 // TestWriterOfARemovedDirectory fails and does not wait.
 func TestWriterOfARemovedDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")

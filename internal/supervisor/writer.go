@@ -92,7 +92,10 @@ func (w *Writer) Append(frames []Frame) error {
 	w.await()
 	w.mu.Lock()
 	tail, totals := w.tail, w.totals
-	roll := len(w.segments) == 0 || w.segments[len(w.segments)-1].bytes >= segmentBytes
+	at := int64(0)
+	if n := len(w.segments); n > 0 && w.segments[n-1].bytes < segmentBytes {
+		at = w.segments[n-1].bytes
+	}
 	w.mu.Unlock()
 
 	w.buf = w.buf[:0]
@@ -103,7 +106,7 @@ func (w *Writer) Append(frames []Frame) error {
 		w.buf = appendFrame(w.buf, &frames[i])
 		totals.add(frames[i].Kind, len(frames[i].Data))
 	}
-	roll, err := w.write(roll, first)
+	roll, err := w.write(at, first)
 	if err != nil {
 		return err
 	}
@@ -140,24 +143,26 @@ func (w *Writer) await() {
 	w.stalled += time.Since(since)
 }
 
-// write writes buf at the end of the last segment, or into a new one, until the disk takes it. It reports whether
-// that is a new one.
-func (w *Writer) write(roll bool, first uint64) (rolled bool, err error) {
+// write writes buf at an offset of the last segment, or into a new one if that is 0, until the disk takes it. It
+// reports whether it has written into a new one.
+func (w *Writer) write(at int64, first uint64) (rolled bool, err error) {
 	for {
-		err := w.tryWrite(roll, first)
+		err := w.tryWrite(at, first)
 		switch {
 		case err == nil:
-			return roll, nil
+			return at == 0, nil
 		case errors.Is(err, fs.ErrNotExist):
-			return roll, ErrRemoved
+			return false, ErrRemoved
 		case w.isClosed():
-			return roll, fs.ErrClosed
+			return false, fs.ErrClosed
 		}
 		if _, err := os.Stat(w.dir); errors.Is(err, fs.ErrNotExist) {
-			return roll, ErrRemoved
+			return false, ErrRemoved
 		}
 		time.Sleep(fullRetry)
-		roll = w.makeRoom() || roll
+		if w.makeRoom() {
+			at = 0
+		}
 	}
 }
 
@@ -178,10 +183,10 @@ func (w *Writer) makeRoom() (removed bool) {
 	return true
 }
 
-func (w *Writer) tryWrite(roll bool, first uint64) error {
-	if !roll {
-		// Overwrites the remains of a failed attempt.
-		_, err := w.file.WriteAt(w.buf, w.segments[len(w.segments)-1].bytes)
+// tryWrite is one attempt of write. It does not look at the segments, which an Ack may change meanwhile.
+func (w *Writer) tryWrite(at int64, first uint64) error {
+	if at > 0 {
+		_, err := w.file.WriteAt(w.buf, at) // over the remains of a failed attempt
 		return err
 	}
 	file := w.first
