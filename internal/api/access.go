@@ -59,7 +59,8 @@ func recordOf(w http.ResponseWriter) *record {
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	w, r, done := httpserver.GuardBody(w, r, s.opts.BodyTimeout)
 	defer done()
-	rec := &record{Record: *httpserver.NewRecord(w, r), route: "none"}
+	rec := &record{route: "none"}
+	rec.Init(w, r)
 	r = s.beginSpan(rec, r)
 	rc := http.NewResponseController(w)
 	_ = rc.SetWriteDeadline(time.Time{}) // the deadline of the previous request is over
