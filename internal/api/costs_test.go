@@ -14,17 +14,22 @@ import (
 
 // quietWriter is a ResponseWriter that drops what it gets, with all that net/http offers over a connection.
 type quietWriter struct {
-	header http.Header
-	status int
+	header    http.Header
+	status    int
+	deadlines int // of writes
 }
 
-func (w *quietWriter) Header() http.Header              { return w.header }
-func (w *quietWriter) WriteHeader(status int)           { w.status = status }
-func (w *quietWriter) Write(b []byte) (int, error)      { return len(b), nil }
-func (w *quietWriter) FlushError() error                { return nil }
-func (w *quietWriter) SetReadDeadline(time.Time) error  { return nil }
-func (w *quietWriter) SetWriteDeadline(time.Time) error { return nil }
-func (w *quietWriter) EnableFullDuplex() error          { return nil }
+func (w *quietWriter) Header() http.Header             { return w.header }
+func (w *quietWriter) WriteHeader(status int)          { w.status = status }
+func (w *quietWriter) Write(b []byte) (int, error)     { return len(b), nil }
+func (w *quietWriter) FlushError() error               { return nil }
+func (w *quietWriter) SetReadDeadline(time.Time) error { return nil }
+func (w *quietWriter) EnableFullDuplex() error         { return nil }
+
+func (w *quietWriter) SetWriteDeadline(time.Time) error {
+	w.deadlines++
+	return nil
+}
 
 // handled returns a function that lets the server handle a request of its own, without a network.
 func handled(tb testing.TB, server *api.Server, r *http.Request, body string) func() {
@@ -40,6 +45,9 @@ func handled(tb testing.TB, server *api.Server, r *http.Request, body string) fu
 		server.ServeHTTP(&w, r)
 		if w.status != http.StatusOK {
 			tb.Fatalf("%s %s: status %d", r.Method, r.URL, w.status)
+		}
+		if w.deadlines != 1 {
+			tb.Fatalf("%s %s: %d deadlines of writes were set, want 1", r.Method, r.URL, w.deadlines)
 		}
 	}
 }
