@@ -28,7 +28,8 @@ func TestAnswersOfPublishesAreThoseOfEncodingJSON(t *testing.T) {
 			for _, a.Duplicate = range []bool{false, true} {
 				cursor := reprise.Cursor{Seq: a.Last, Epoch: epoch, Tag: "0123456789ABC"}
 				text := cursor.String()
-				wantLine(t, appendPublished(nil, a, cursor), published{a.First, a.Last, text, a.Duplicate}, publishedRoom)
+				want := published{a.First, a.Last, text, a.Duplicate}
+				wantLine(t, appendPublished(nil, a, cursor), want, publishedRoom)
 				kept := acknowledgement{a.Last, a.First, a.Last, text, a.Duplicate, nil}
 				wantLine(t, kept.line(t), &kept, acknowledgementRoom)
 				kept.Error = &refused
