@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"math/bits"
 	"time"
 )
 
@@ -27,9 +28,13 @@ const maxMillis = 1<<48 - 1
 
 var errBatch = errors.New("a batch that cannot be decoded")
 
-// recordSize is an upper bound of the bytes that appendRecord appends for e.
+// recordSize returns the number of bytes that appendRecord appends for e.
 func recordSize(e *Event) int {
-	return binary.MaxVarintLen32 + recordHead + max(len(e.Type), len(TypeMessage)) + len(e.Data)
+	size := recordHead + len(e.Data) + len(e.Type)
+	if e.Type == "" {
+		size += len(TypeMessage)
+	}
+	return (bits.Len(uint(size))+6)/7 + size // uvarint has seven bits a byte
 }
 
 // appendRecord appends the record of e, which must have been checked.

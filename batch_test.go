@@ -93,7 +93,7 @@ func TestRecordWithInvalidTypeLengthIsEmpty(t *testing.T) {
 	}
 }
 
-// FuzzRecord: encode and decode are inverse, and recordSize is an upper bound.
+// FuzzRecord: encode and decode are inverse, and recordSize is exact.
 func FuzzRecord(f *testing.F) {
 	f.Add(int64(1), "stdout", []byte("data"), byte(0))
 	f.Add(int64(1<<48-1), "", []byte{}, byte(2))
@@ -103,7 +103,7 @@ func FuzzRecord(f *testing.F) {
 			return
 		}
 		b := appendRecord([]byte("before"), &e, 0)[len("before"):]
-		if len(b) > recordSize(&e) {
+		if len(b) != recordSize(&e) {
 			t.Fatalf("%d bytes, recordSize says %d", len(b), recordSize(&e))
 		}
 		if end, err := recordEnd(b, 0); err != nil || end != len(b) {

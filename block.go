@@ -11,6 +11,10 @@ import (
 const (
 	minBlock = 512
 	maxBlock = 64 << 10
+	// maxShared is the size up to which large batches share a block.
+	maxShared = 128 << 10
+	// page is the unit in which the runtime allocates memory for blocks that are larger than 32 KiB.
+	page = 8 << 10
 )
 
 // block is a run of encoded events in memory. Events are added at the end and never moved or changed, so slices that a
@@ -51,7 +55,24 @@ type Encoder interface {
 // a quiet stream uses little memory.
 func newBlock(first uint64, size, before int) *block {
 	room := max(size, min(max(2*before, minBlock), maxBlock))
+	if room >= maxBlock && size > maxBlock/8 {
+		room = roomForBatches(size, room)
+	}
 	return &block{first: first, buf: make([]byte, 0, room)}
+}
+
+// roomForBatches returns room for a whole number of batches of size bytes, with the least memory for each of them. A
+// block of maxBlock could have lost nearly half of its memory, where the next batch does not fit. It returns room if
+// size is too large to share a block.
+func roomForBatches(size, room int) int {
+	best := 0
+	for n := max(1, maxBlock/size); n*size <= maxShared; n++ {
+		pages := (n*size + page - 1) / page * page
+		if best == 0 || pages*best < room*n {
+			best, room = n, pages
+		}
+	}
+	return room
 }
 
 // pageBlock returns a block of the first batches of a page from the store, and the remaining batches. A long batch is

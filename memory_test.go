@@ -126,6 +126,36 @@ func TestLoneAppendAllocatesBlocksAlone(t *testing.T) {
 	}
 }
 
+// TestLargeBatchesFillTheirBlocks: a block has room for a whole number of batches, so that little is lost at its end.
+// The newest block, which is kept whatever TailBytes says, has at most 128 KiB.
+func TestLargeBatchesFillTheirBlocks(t *testing.T) {
+	const batches, count = 200, 100
+	for _, size := range []int{90, 140, eventBytes, 202, 320, 420, 600} {
+		t.Run(fmt.Sprintf("events=%dx%d", count, size), func(t *testing.T) {
+			batch := make([]reprise.Event, count)
+			for i := range batch {
+				batch[i].Data = make([]byte, size)
+			}
+			fillBlocks := func(tail int) int64 {
+				log := openLog(t, memory(t), &reprise.Options{TailBytes: tail})
+				s := create(t, log, "s", many)
+				for range batches {
+					add(t, s, batch...)
+				}
+				return log.Memory().TailBytes
+			}
+			const record = 17 // what the record of such an event has besides its data
+			bytes := int64(batches * count * (size + record))
+			if kept := fillBlocks(1 << 30); kept > bytes+bytes/12 {
+				t.Errorf("%d bytes are kept for %d", kept, bytes)
+			}
+			if newest := fillBlocks(1); newest > 128<<10 {
+				t.Errorf("the newest block has %d bytes", newest)
+			}
+		})
+	}
+}
+
 // TestLargeEventsAreNotKeptAlive: what an append was given can be collected, whatever the lane keeps for the next one.
 func TestLargeEventsAreNotKeptAlive(t *testing.T) {
 	s := create(t, openLog(t, memory(t), nil), "s", reprise.Retention{})

@@ -3,6 +3,7 @@ package api
 import (
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -12,6 +13,9 @@ import (
 // equal weight, an explicitly named stream type precedes the first one, because a client that names it can follow it.
 func accepts(r *http.Request, offered ...string) (string, error) {
 	header := strings.Join(r.Header.Values("Accept"), ",")
+	if i := slices.Index(offered, header); i >= 0 { // which needs no parsing
+		return offered[i], nil
+	}
 	if strings.TrimSpace(header) == "" {
 		return offered[0], nil
 	}

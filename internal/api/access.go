@@ -23,6 +23,25 @@ type record struct {
 	seat  *park.Seat // nil for a response that is not parked
 	ends  []func()   // called when the response ends, the last first
 	room  [4]func()  // for ends
+	// deadline is that of writes in Unix nanoseconds, 0 for none.
+	deadline int64
+}
+
+// SetWriteDeadline notes the deadline that http.ResponseController sets.
+func (rec *record) SetWriteDeadline(t time.Time) error {
+	rec.deadline = 0
+	if !t.IsZero() {
+		rec.deadline = t.UnixNano()
+	}
+	return http.NewResponseController(rec.ResponseWriter).SetWriteDeadline(t)
+}
+
+// allowWrite gives the client the time d for the next write. A deadline that would hardly move is left as it is.
+func (rec *record) allowWrite(d time.Duration) {
+	deadline := time.Now().Add(d)
+	if moves := time.Duration(deadline.UnixNano() - rec.deadline); moves < 0 || moves >= min(time.Second, d/4) {
+		_ = rec.SetWriteDeadline(deadline) // a ResponseWriter without deadlines has no network connection
+	}
 }
 
 // atEnd calls f when the response ends, after all that is registered later.
@@ -59,10 +78,9 @@ func recordOf(w http.ResponseWriter) *record {
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	w, r, done := httpserver.GuardBody(w, r, s.opts.BodyTimeout)
 	defer done()
-	rec := &record{Record: *httpserver.NewRecord(w, r), route: "none"}
+	rec := &record{route: "none"}
+	rec.Init(w, r)
 	r = s.beginSpan(rec, r)
-	rc := http.NewResponseController(w)
-	_ = rc.SetWriteDeadline(time.Time{}) // the deadline of the previous request is over
 	defer func() {
 		v := recover()
 		if rec.seat.Parked() {
@@ -72,7 +90,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		rec.end()
 		cut := v != nil && !s.panicked(rec, r, v)
 		// What lies in buffers is sent after we return, and not for ever either.
-		_ = rc.SetWriteDeadline(time.Now().Add(s.opts.WriteTimeout))
+		rec.allowWrite(s.opts.WriteTimeout)
 		s.note(rec, r)
 		if cut {
 			panic(http.ErrAbortHandler) // the client must see that the answer is cut short

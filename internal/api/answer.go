@@ -51,6 +51,10 @@ func (x *exchange) done() error {
 
 // allowWrite gives the client the time for the next write.
 func (s *Server) allowWrite(w http.ResponseWriter) {
+	if rec, ok := w.(*record); ok {
+		rec.allowWrite(s.opts.WriteTimeout)
+		return
+	}
 	// A ResponseWriter without deadlines has no network connection.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.opts.WriteTimeout))
 }

@@ -70,6 +70,12 @@ func bodyError(err error) error {
 // mediaType returns the media type of the body, in lower case and without parameters, or "".
 func mediaType(r *http.Request) string {
 	header := r.Header.Get("Content-Type")
+	switch header { // which need no parsing
+	case jsonType:
+		return jsonType
+	case ndjsonType:
+		return ndjsonType
+	}
 	if parsed, _, err := mime.ParseMediaType(header); err == nil {
 		return parsed
 	}

@@ -29,17 +29,28 @@ func (o *Options) checkNames() error {
 	return nil
 }
 
+// commonHeaders are headers of every response, with names in canonical form. Responses share the values: they have no
+// room behind them, so that http.Header.Add copies them.
+var commonHeaders = []struct {
+	name  string
+	value []string
+}{
+	{"X-Content-Type-Options", []string{"nosniff"}},
+	{"X-Frame-Options", []string{"DENY"}},
+	{"Referrer-Policy", []string{"no-referrer"}},
+	{"Cross-Origin-Resource-Policy", []string{"same-origin"}},
+	{"Content-Security-Policy", []string{"default-src 'none'; frame-ancestors 'none'"}},
+	{"Cache-Control", []string{"no-store"}},
+	{"Vary", []string{"Origin"}},
+}
+
 // guard refuses repeated headers and cross-site requests of browsers, and answers preflight requests of browsers. It
 // reports whether the request may continue.
 func (s *Server) guard(w http.ResponseWriter, r *http.Request) bool {
 	h := w.Header()
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("X-Frame-Options", "DENY")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
-	h.Set("Cache-Control", "no-store")
-	h.Add("Vary", "Origin")
+	for _, common := range commonHeaders {
+		h[common.name] = common.value
+	}
 	if !httpserver.HostAllowed(r, s.opts.Hosts) && !isHealthCheck(r) {
 		s.refuse(w, r, fmt.Errorf(
 			"%w: the server does not go by the name in the header Host; name it with --allow-host",

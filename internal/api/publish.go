@@ -11,16 +11,6 @@ import (
 	"reprise/internal/identity"
 )
 
-// publishedBody tells which events a publish has become, after the commit.
-type publishedBody struct {
-	First uint64 `json:"first"`
-	Last  uint64 `json:"last"`
-	// Cursor is just after Last. It is omitted for a duplicate whose seqs are no longer known; First and Last are 0
-	// then.
-	Cursor    string `json:"cursor,omitempty"`
-	Duplicate bool   `json:"duplicate,omitempty"`
-}
-
 // eventBody is an event in a request.
 type eventBody struct {
 	Type string          `json:"type"`
@@ -59,11 +49,28 @@ func (s *Server) publish(x *exchange) error {
 
 func (s *Server) answerAppended(x *exchange, stream *reprise.Stream, a reprise.Appended) error {
 	s.opts.Metrics.appended(a)
-	body := publishedBody{First: a.First, Last: a.Last, Duplicate: a.Duplicate}
+	var cursor reprise.Cursor
 	if a.Last > 0 {
-		body.Cursor = stream.CursorIn(a.Epoch, a.Last).String()
+		cursor = stream.CursorIn(a.Epoch, a.Last)
 	}
-	return s.answer(x, http.StatusOK, body)
+	return s.answerText(x, http.StatusOK, appendPublished(make([]byte, 0, publishedRoom), a, cursor))
+}
+
+// publishedRoom is enough for what appendPublished appends, with numbers and a cursor of any length.
+const publishedRoom = 160
+
+// appendPublished appends the line of JSON that says which events a publish has become. cursor is just after the last
+// one. A duplicate whose seqs are no longer known has no cursor, and its first and last are 0.
+func appendPublished(dst []byte, a reprise.Appended, cursor reprise.Cursor) []byte {
+	dst = strconv.AppendUint(append(dst, `{"first":`...), a.First, 10)
+	dst = strconv.AppendUint(append(dst, `,"last":`...), a.Last, 10)
+	if !cursor.IsZero() {
+		dst = append(cursor.Append(append(dst, `,"cursor":"`...)), '"')
+	}
+	if a.Duplicate {
+		dst = append(dst, `,"duplicate":true`...)
+	}
+	return append(dst, '}', '\n')
 }
 
 // decodeEvents reads the events of a publish, in the form that the media type says.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -28,6 +29,31 @@ type acknowledgement struct {
 	// last line has one of them.
 	Done  bool             `json:"done,omitempty"`
 	Error *problem.Problem `json:"error,omitempty"`
+}
+
+// acknowledgementRoom is enough for a line without an error, with numbers and a cursor of any length.
+const acknowledgementRoom = 192
+
+// appendLine appends the line of JSON that a is.
+func (a *acknowledgement) appendLine(dst []byte) ([]byte, error) {
+	if a.Error != nil { // in the last line alone
+		text, err := json.Marshal(a)
+		return append(reprise.AppendJSONLine(dst, text), '\n'), err
+	}
+	dst = strconv.AppendUint(append(dst, `{"events":`...), a.Events, 10)
+	if a.First != 0 {
+		dst = strconv.AppendUint(append(dst, `,"first":`...), a.First, 10)
+	}
+	if a.Last != 0 {
+		dst = strconv.AppendUint(append(dst, `,"last":`...), a.Last, 10)
+	}
+	if a.Cursor != "" {
+		dst = append(append(append(dst, `,"cursor":"`...), a.Cursor...), '"')
+	}
+	if a.Done {
+		dst = append(dst, `,"done":true`...)
+	}
+	return append(dst, '}', '\n'), nil
 }
 
 // wantsAcknowledgements reports whether a publish is acknowledged while it is in progress: its body consists of lines,
@@ -174,7 +200,7 @@ func (p *publishing) note(appended reprise.Appended, events int) {
 
 // acknowledge writes a line and sends it. It fails if the client takes nothing for WriteTimeout.
 func (p *publishing) acknowledge() error {
-	text, err := json.Marshal(&p.kept)
+	text, err := p.kept.appendLine(make([]byte, 0, acknowledgementRoom))
 	if err != nil {
 		return err
 	}
@@ -183,7 +209,7 @@ func (p *publishing) acknowledge() error {
 	w.Header().Set("Content-Type", ndjsonType)
 	w.Header().Set("X-Accel-Buffering", "no")
 	p.s.allowWrite(w)
-	if _, err := w.Write(reprise.AppendJSONLine(nil, append(text, '\n'))); err != nil {
+	if _, err := w.Write(text); err != nil {
 		return err
 	}
 	return http.NewResponseController(w).Flush()

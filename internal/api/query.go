@@ -22,6 +22,9 @@ const repeatable = "label"
 
 // parseQuery refuses malformed, unknown and repeated parameters.
 func parseQuery(raw string, known []string) (query, error) {
+	if raw == "" {
+		return nil, nil
+	}
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		return nil, badRequest("", "the query cannot be read")

@@ -251,7 +251,7 @@ func (s *Server) passPageToConsole(w http.ResponseWriter, r *http.Request) {
 // route hands a request to the handler of its path.
 func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	// ServeMux would answer these with a redirection and a page.
-	if p := r.URL.EscapedPath(); p != "/" && p != path.Clean("/"+p) {
+	if p := r.URL.EscapedPath(); p != "/" && (!strings.HasPrefix(p, "/") || p != path.Clean(p)) {
 		s.noSuchPath(w, r)
 		return
 	}
@@ -308,7 +308,9 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, ops *operation
 func (s *Server) endWithCredential(x *exchange, rt *route) {
 	ctx, release := identity.WhileGood(s.mayPark(x, rt), &x.who)
 	x.atEnd(release)
-	x.r = x.r.WithContext(ctx)
+	if ctx != x.r.Context() { // WithContext copies the request
+		x.r = x.r.WithContext(ctx)
+	}
 	if x.who.CanEnd() {
 		x.atEnd(httpserver.EndBody(ctx, x.r))
 	}

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"reprise/internal/httpserver"
 	"reprise/ssehttp"
 )
 
@@ -82,7 +81,8 @@ func (s *Server) parseReads(x *exchange) ([]*http.Request, error) {
 // readOne answers the request for one of the streams by pieces.
 func (s *Server) readOne(r *http.Request, out *pieces, read int) {
 	w := &pieceWriter{out: out, read: read, header: http.Header{}}
-	rec := &record{Record: *httpserver.NewRecord(w, r), route: "none"}
+	rec := &record{route: "none"}
+	rec.Init(w, r)
 	r = s.beginSpan(rec, r)
 	defer func() {
 		if v := recover(); v != nil {

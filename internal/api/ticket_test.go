@@ -91,3 +91,55 @@ func TestServerProvesItself(t *testing.T) {
 		w.do("GET", "/v1/proof?challenge="+bad, "").refused(400, "invalid")
 	}
 }
+
+// TestTicketCountsHoweverItsNameIsWritten: a ticket comes before a token, also if the query spells its name in escapes.
+func TestTicketCountsHoweverItsNameIsWritten(t *testing.T) {
+	w := start(t, setup{})
+	w.stream("s", "x")
+	for _, name := range []string{"ticket", "%74icket", "t%69ck%65t", "%74%69%63%6B%65%74"} {
+		w.do("GET", "/v1/streams/s/events?"+name+"=bad", "").refused(401, "unauthenticated")
+		w.do("GET", "/v1/streams/s/events?limit=1&"+name+"=bad", "").refused(401, "unauthenticated")
+	}
+	w.do("GET", "/v1/streams/s/events?types=%74icket", "").is(200)
+	w.do("GET", "/v1/streams/s/events?types=ticket", "").is(200)
+}
+
+// TestPathsAreTakenAsTheyAre: a path with empty segments or dots is none of the server's, and is not redirected.
+func TestPathsAreTakenAsTheyAre(t *testing.T) {
+	w := start(t, setup{})
+	w.stream("s", "x")
+	for _, path := range []string{
+		"//v1/streams", "/v1//streams", "/v1/streams/", "/v1/streams//s", "/v1/./streams", "/v1/keys/../streams",
+		"/..", "/v1/streams/s/..", "/.", "//",
+	} {
+		w.do("GET", path, "").refused(404, "not_found")
+	}
+	w.do("GET", "/v1/streams/s", "").is(200)
+}
+
+// TestMediaTypesWithParameters: types are compared without their parameters and in any case.
+func TestMediaTypesWithParameters(t *testing.T) {
+	w := start(t, setup{})
+	w.stream("s")
+	for _, typ := range []string{"application/json", "Application/JSON", "application/json; charset=utf-8"} {
+		w.do("POST", "/v1/streams/s/events", `{"type":"a","data":1}`, "Content-Type: "+typ).is(200)
+	}
+	w.do("POST", "/v1/streams/s/end", `{"outcome":"completed"}`).is(200)
+	if n := strings.Count(w.do("GET", "/v1/streams/s/events", "").body, `"type":"a"`); n != 3 {
+		t.Errorf("%d events with a type, want 3", n)
+	}
+	for accept, want := range map[string]string{
+		"text/event-stream":                                   "text/event-stream",
+		"text/event-stream;q=0.9":                             "text/event-stream",
+		"application/json, text/event-stream;q=0.5":           "application/json",
+		"TEXT/event-stream; charset=utf-8":                    "text/event-stream",
+		"application/x-ndjson":                                "application/x-ndjson",
+		"application/x-ndjson;q=0.2, text/event-stream;q=0.1": "application/x-ndjson",
+	} {
+		answer := w.do("GET", "/v1/streams/s/events", "", "Accept: "+accept).is(200)
+		if is, _, _ := strings.Cut(answer.header.Get("Content-Type"), ";"); is != want {
+			t.Errorf("Accept: %s: %q, want %q", accept, is, want)
+		}
+	}
+	w.do("GET", "/v1/streams/s/events", "", "Accept: text/event-stream;q=0").is(406)
+}

@@ -36,11 +36,18 @@ func GuardBody(w http.ResponseWriter, r *http.Request, pause time.Duration) (
 	if _, guarded := r.Body.(*body); guarded {
 		return w, r, func() {}
 	}
-	b := &body{inner: r.Body, rc: http.NewResponseController(w), pause: pause}
-	guarded := &response{ResponseWriter: w, body: b, expects: r.Header.Get("Expect") != "", stream: r.ProtoMajor > 1}
+	g := &struct { // in one allocation
+		body       body
+		response   response
+		controller http.ResponseController
+	}{controller: *http.NewResponseController(w)}
+	g.body.inner, g.body.rc, g.body.pause = r.Body, &g.controller, pause
+	g.response = response{
+		ResponseWriter: w, body: &g.body, expects: r.Header.Get("Expect") != "", stream: r.ProtoMajor > 1,
+	}
 	r = r.WithContext(r.Context()) // net/http looks at the Body of its own copy
-	r.Body = b
-	return guarded, r, func() { guarded.begin(http.StatusOK) }
+	r.Body = &g.body
+	return &g.response, r, g.response.done
 }
 
 // hasNoBody reports whether r has no body. Over HTTP/2 a request without one has a reader of no bytes.
@@ -229,6 +236,9 @@ func (w *response) Write(p []byte) (int, error) {
 	w.begin(http.StatusOK)
 	return w.ResponseWriter.Write(p)
 }
+
+// done is called when the handler has returned.
+func (w *response) done() { w.begin(http.StatusOK) }
 
 // begin handles the rest of the body before the response begins. Without begin, net/http would first read that rest,
 // however long the client takes. A refusal is sent immediately and closes the connection. After a success a small rest

@@ -34,9 +34,15 @@ type Record struct {
 
 // NewRecord begins the record of a request: it names the request in the header of the answer.
 func NewRecord(w http.ResponseWriter, r *http.Request) *Record {
-	rec := &Record{ResponseWriter: w, ID: requestID(r), began: time.Now()}
-	w.Header().Set(RequestIDHeader, rec.ID)
+	rec := &Record{}
+	rec.Init(w, r)
 	return rec
+}
+
+// Init is NewRecord for a Record that is part of another struct.
+func (rec *Record) Init(w http.ResponseWriter, r *http.Request) {
+	rec.ResponseWriter, rec.ID, rec.began = w, requestID(r), time.Now()
+	w.Header().Set(RequestIDHeader, rec.ID)
 }
 
 // Unwrap lets http.ResponseController reach the connection.

@@ -133,7 +133,7 @@ func anybody() Principal {
 }
 
 func (g *Gate) identify(r *http.Request) (Principal, error) {
-	if ticket := r.URL.Query().Get(TicketParam); ticket != "" {
+	if ticket := ticketOf(r); ticket != "" {
 		return g.issued(r, ticketLabel, ticket)
 	}
 	if g.verifier == nil {
@@ -157,6 +157,15 @@ func (g *Gate) identify(r *http.Request) (Principal, error) {
 		return g.certified(r.Context(), certificate)
 	}
 	return Principal{}, fmt.Errorf("%w: no token, cookie or ticket was sent", ErrUnauthenticated)
+}
+
+// ticketOf returns the ticket in the query of r, or "". It parses only a query that may have one: the name of a
+// parameter is written as it is, or with escapes.
+func ticketOf(r *http.Request) string {
+	if raw := r.URL.RawQuery; !strings.Contains(raw, TicketParam) && !strings.Contains(raw, "%") {
+		return ""
+	}
+	return r.URL.Query().Get(TicketParam)
 }
 
 // verify verifies a credential that came with r, and refuses one that was made for other paths.

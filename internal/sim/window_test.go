@@ -46,8 +46,8 @@ func (s *simulation) checkWindowWas(h *handle, info *reprise.StreamInfo) {
 	}
 }
 
-// maxBlock is the size of a block of memory that small commits of a stream share.
-const maxBlock = 64 << 10
+// maxBlock is the largest size of a block of memory that commits of a stream share.
+const maxBlock = 128 << 10
 
 // checkMemory (G7): the newest events in the memory of a Log stay within the bound of each stream and one block, which
 // is shared by commits or holds one large commit or page.
