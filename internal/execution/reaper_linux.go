@@ -238,7 +238,9 @@ func (t *reapedTree) close() {
 			t.left = left
 			break
 		}
-		t.below.kill()
+		if t.below.kill() == 0 { // what is left is not to be found at the moment
+			time.Sleep(time.Millisecond)
+		}
 	}
 	t.tree.close()
 }

@@ -217,10 +217,11 @@ func (t *cgroupTree) kind() string { return "cgroup" }
 
 func (t *cgroupTree) terminate() { terminate(t.members()) }
 
-// members are the live processes in the group and the groups below it.
-func (t *cgroupTree) members() []process {
-	var members []process
-	_ = filepath.WalkDir(t.dir, func(path string, entry fs.DirEntry, err error) error {
+func (t *cgroupTree) members() []process { return processesIn(t.dir) }
+
+// processesIn returns the live processes in a group and the groups below it.
+func processesIn(dir string) (found []process) {
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return nil //nolint:nilerr // a group that has gone has no members
 		}
@@ -228,13 +229,13 @@ func (t *cgroupTree) members() []process {
 		for field := range strings.FieldsSeq(string(text)) {
 			if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
 				if p, ok := readProcess(pid); ok && !p.dead {
-					members = append(members, p)
+					found = append(found, p)
 				}
 			}
 		}
 		return nil
 	})
-	return members
+	return found
 }
 
 func (t *cgroupTree) kill() (others int) {
@@ -259,6 +260,9 @@ func killCgroup(dir string) {
 	_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0)
 	for deadline := time.Now().Add(killPatience); populated(dir) && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
+		for _, p := range processesIn(dir) { // the kernel leaves out those whose first thread has ended
+			p.send(syscall.SIGKILL)
+		}
 	}
 }
 

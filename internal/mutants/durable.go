@@ -49,6 +49,11 @@ var durableMutants = []mutant{
 		pkg: "./internal/execution", run: "TestSupervisorsThatStandStillAreWaitedForTogether",
 	},
 	{
+		name: "a process whose first thread has ended is dead", rule: "no process outlives its execution",
+		file: "internal/execution/procfs_linux.go", old: "p.dead || threads <= 1 {", new: "p.dead || threads >= 0 {",
+		pkg: "./internal/execution", run: "TestChildWhoseFirstThreadHasEnded/tree=scan",
+	},
+	{
 		name: "stdin whose command has read it is refused", rule: "an answer says what was taken",
 		file: "internal/execution/farstdin.go", old: "	if errors.Is(err, reprise.ErrEnded) {", new: "	if false {",
 		pkg: "./internal/execution", run: "TestStdinOfCommandThatEndsBeforeTheEnd",
