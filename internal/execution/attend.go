@@ -37,6 +37,9 @@ func (j *job) attend(c *child, spool *spool) ending {
 
 // conclude ends the remaining tree of a process that has ended, and returns how the process ended.
 func (j *job) conclude(c *child, m *meter) ending {
+	if t, ok := c.tree.(interface{ seal() }); ok {
+		t.seal()
+	}
 	m.sample()
 	if limit := c.tree.exceeded(); limit != "" { // the kernel has killed it before we could
 		j.stop(verdict{Outcome: LimitExceeded, Limit: limit})

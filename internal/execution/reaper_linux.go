@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +14,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"reprise/internal/isolation"
 )
 
 // reaper waits for the orphans that a supervisor adopts as the subreaper of its command, so that none stays a zombie.
@@ -217,8 +220,59 @@ type reapedTree struct {
 	reaper *reaper
 	ended  <-chan struct{} // closed when the command has ended
 	below  descendants
+	// sealed is set if no process can leave the cgroup, or if there is none. It is also set at the end, since close ends
+	// those that have left: so a short command looks for none.
+	sealed bool
 	left   bool // close could not end all: something sleeps in the kernel
 }
+
+func (t *reapedTree) enforce(limits Limits, in *Isolation) {
+	t.tree.enforce(limits, in)
+	_, inCgroup := t.tree.(*cgroupTree)
+	t.sealed = !inCgroup || in.Layers.Cgroups == isolation.ReadOnly
+}
+
+// strays are the live descendants that have left the cgroup.
+func (t *reapedTree) strays() []process {
+	group, ok := t.tree.(*cgroupTree)
+	if !ok || t.sealed {
+		return nil
+	}
+	all := t.below.members() // first: what is forked meanwhile is no stray
+	inside := make(map[int]bool)
+	for _, p := range group.members() {
+		inside[p.pid] = true
+	}
+	return slices.DeleteFunc(all, func(p process) bool { return inside[p.pid] })
+}
+
+func (t *reapedTree) terminate() {
+	strays := t.strays()
+	t.tree.terminate()
+	terminate(strays)
+}
+
+func (t *reapedTree) kill() (others int) {
+	others = t.tree.kill()
+	if !t.sealed {
+		others += t.below.kill()
+	}
+	return others
+}
+
+// usage counts the CPU time of a stray before it left twice.
+func (t *reapedTree) usage() treeUsage {
+	u, s := t.tree.usage(), usageOf(t.strays())
+	u.processes += s.processes
+	u.memoryBytes += s.memoryBytes
+	u.user += s.user
+	u.sys += s.sys
+	u.maxRSS = max(u.maxRSS, s.maxRSS)
+	return u
+}
+
+// seal is called when the command has ended and its output was read.
+func (t *reapedTree) seal() { t.sealed = true }
 
 func (t *reapedTree) started(pid int) {
 	t.tree.started(pid)

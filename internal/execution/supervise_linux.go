@@ -155,6 +155,9 @@ func (o *owner) take(next *order) (s *session, err error) {
 	line := "\n"
 	if o.cgroups != nil {
 		line = o.cgroups.dir + "\n"
+		if next.Plan.Isolation.Layers.Cgroups == isolation.ReadOnly {
+			line = o.cgroups.dir + sealedMark + "\n"
+		}
 	}
 	if _, err := p.lock.WriteAt([]byte(line), 0); err != nil { // see hasBegun
 		return nil, err

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"reprise/internal/isolation"
 	"reprise/internal/spawn"
 )
 
@@ -127,23 +128,27 @@ func (c *cgroups) close() {
 	}
 }
 
-// killLeft ends the processes that a killed supervisor has left in its cgroup, and reports whether it had a readable
-// cgroup.
+// sealedMark follows the name of a cgroup, in the lock file of a run, if no process of the run can leave it.
+const sealedMark = " " + isolation.ReadOnly
+
+// killLeft ends the processes that a killed supervisor has left in its cgroup. It reports whether these are all, because
+// none could leave it.
 func killLeft(runDir string) bool {
 	text, err := os.ReadFile(filepath.Join(runDir, lockFile))
-	dir, _, _ := strings.Cut(string(text), "\n")
+	line, _, _ := strings.Cut(string(text), "\n")
+	dir, sealed := strings.CutSuffix(line, sealedMark)
 	if err != nil || !strings.HasPrefix(filepath.Base(dir), cgroupPrefix) {
 		return false
 	}
 	lock, err := lockDir(dir)
 	if err != nil {
-		return isNotExist(err) // somebody has done so before
+		return sealed && isNotExist(err) // somebody has done so before
 	}
 	defer lock.Close()
 	killCgroup(dir)
 	done := !populated(dir)
 	removeCgroup(dir)
-	return done
+	return sealed && done
 }
 
 // ownCgroup is the folder of our own group in the cgroup v2 tree.
@@ -185,7 +190,7 @@ func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// cgroupTree is the tree of a run in its own cgroup, which no process can leave.
+// cgroupTree is the tree of a run in its own cgroup, which a process can leave where it may write to cgroup file systems.
 type cgroupTree struct {
 	dir    string
 	fd     *os.File
