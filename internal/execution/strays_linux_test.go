@@ -103,3 +103,21 @@ func TestProcessesLeftByKilledSupervisor(t *testing.T) {
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it is the child of another process now
 	}
 }
+
+// TestOrphansCountInCPUTime after their end, which the supervisor alone hears of.
+func TestOrphansCountInCPUTime(t *testing.T) {
+	for _, scan := range []bool{false, true} {
+		h := newHost(t, execution.Options{RunsDir: t.TempDir(), DisableCgroups: scan})
+		x := finish(t, h, start(t, h, execution.Request{
+			Command: `for i in 1 2 3 4 5 6 7 8 9 10; do
+					(perl -e "1 while (times)[0] < 0.1" &); sleep 0.15
+				done; exec sleep 1000`,
+			Limits:  execution.Limits{CPUTime: execution.Duration(700 * time.Millisecond)},
+			Timeout: execution.Duration(patience / 4),
+		}).ID)
+		wantOutcome(t, x, execution.LimitExceeded, 0, "KILL")
+		if x.Limit != "cpu_time" {
+			t.Errorf("cgroups %t: limit %s", !scan, x.Limit)
+		}
+	}
+}

@@ -265,7 +265,7 @@ func (o *owner) newTree(mark string) *reapedTree {
 			return &reapedTree{tree: t, reaper: o.reaper}
 		}
 	}
-	return &reapedTree{tree: &descendants{}, reaper: o.reaper}
+	return &reapedTree{tree: &descendants{reaper: o.reaper}, reaper: o.reaper}
 }
 
 // write moves output from memory to the disk.

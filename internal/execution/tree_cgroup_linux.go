@@ -131,8 +131,8 @@ func (c *cgroups) close() {
 // sealedMark follows the name of a cgroup, in the lock file of a run, if no process of the run can leave it.
 const sealedMark = " " + isolation.ReadOnly
 
-// killLeft ends the processes that a killed supervisor has left in its cgroup. It reports whether these are all, because
-// none could leave it.
+// killLeft ends the processes that a killed supervisor has left in its cgroup. It reports whether these are all,
+// because none could leave it.
 func killLeft(runDir string) bool {
 	text, err := os.ReadFile(filepath.Join(runDir, lockFile))
 	line, _, _ := strings.Cut(string(text), "\n")
@@ -190,12 +190,14 @@ func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// cgroupTree is the tree of a run in its own cgroup, which a process can leave where it may write to cgroup file systems.
+// cgroupTree is the tree of a run in its own cgroup, which a process can leave where cgroup file systems are writable.
 type cgroupTree struct {
 	dir    string
 	fd     *os.File
 	groups *cgroups
 	first  int
+	// memory and pids are set if the kernel enforces a limit of the run. It also counts what others have caused.
+	memory, pids bool
 }
 
 func (c *cgroups) newTree(name string) (*cgroupTree, error) {
@@ -336,20 +338,20 @@ func (t *cgroupTree) enforce(limits Limits, in *Isolation) {
 		return os.WriteFile(filepath.Join(t.dir, file), strconv.AppendInt(nil, value, 10), 0) == nil
 	}
 	if limits.MemoryBytes > 0 && t.groups.memory && set("memory.max", limits.MemoryBytes) {
-		in.Memory = heldByKernel
+		in.Memory, t.memory = heldByKernel, true
 		set("memory.swap.max", 0)
 		set("memory.oom.group", 1)
 	}
 	if limits.Processes > 0 && t.groups.pids && set("pids.max", limits.Processes) {
-		in.Processes = heldByKernel
+		in.Processes, t.pids = heldByKernel, true
 	}
 }
 
 func (t *cgroupTree) exceeded() string {
 	switch {
-	case t.groups.memory && keyed(filepath.Join(t.dir, "memory.events"), "oom_kill") > 0:
+	case t.memory && keyed(filepath.Join(t.dir, "memory.events"), "oom_kill") > 0:
 		return limitMemory
-	case t.groups.pids && keyed(filepath.Join(t.dir, "pids.events"), "max") > 0:
+	case t.pids && keyed(filepath.Join(t.dir, "pids.events"), "max") > 0:
 		return limitProcesses
 	}
 	return ""
