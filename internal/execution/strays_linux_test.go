@@ -82,16 +82,7 @@ func TestProcessesLeftByKilledSupervisor(t *testing.T) {
 			Command: leavesCgroup + `exec env -i "PATH=$PATH" sleep 1000`, Isolation: level,
 		})
 		pid := hasLeft(t, h, x.ID)
-		var supervisor int
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err == nil {
-			_, after, _ := strings.Cut(string(stat), ") ")
-			_, err = fmt.Sscanf(after, "%s %d", new(string), &supervisor)
-		}
-		if err == nil {
-			err = syscall.Kill(supervisor, syscall.SIGKILL)
-		}
-		if err != nil {
+		if err := syscall.Kill(parentOf(t, pid), syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		x = finish(t, h, x.ID)
