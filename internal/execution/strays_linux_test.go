@@ -101,9 +101,9 @@ func TestOrphansCountInCPUTime(t *testing.T) {
 		h := newHost(t, execution.Options{RunsDir: t.TempDir(), DisableCgroups: scan})
 		x := finish(t, h, start(t, h, execution.Request{
 			Command: `for i in 1 2 3 4 5 6 7 8 9 10; do
-					(perl -e "1 while (times)[0] < 0.1" &); sleep 0.15
+					: "$( (perl -e '1 while (times)[0] < 0.1' &) )" # waits for its output
 				done; exec sleep 1000`,
-			Limits:  execution.Limits{CPUTime: execution.Duration(700 * time.Millisecond)},
+			Limits:  execution.Limits{CPUTime: execution.Duration(500 * time.Millisecond)},
 			Timeout: execution.Duration(patience / 4),
 		}).ID)
 		wantOutcome(t, x, execution.LimitExceeded, 0, "KILL")

@@ -134,8 +134,8 @@ func (o *owner) obey() {
 	}
 }
 
-// endLeft continues to kill the processes that a run has left, until none is there or the server has ended. What is left
-// would count as processes of the next run, so there is none: this supervisor ends then.
+// endLeft continues to kill the processes that a run has left, until none is there or the server has ended. They would
+// count as processes of the next run, so this supervisor takes none and ends.
 func (o *owner) endLeft() {
 	_ = o.orders.Send(taken{Spent: true})
 	t := descendants{reaper: o.reaper}
