@@ -26,7 +26,7 @@ func (j *job) attend(c *child, spool *spool) ending {
 
 	m := newMeter(c.tree, j.plan.Limits)
 	ended := j.watch(c, m)
-	truncated := j.drain(c, pumps, drained)
+	truncated := j.drain(c, m, pumps, drained)
 	e := j.conclude(c, m)
 	e.DurationMS = ended.Sub(c.started).Milliseconds()
 	j.stdin.end()
@@ -37,6 +37,9 @@ func (j *job) attend(c *child, spool *spool) ending {
 
 // conclude ends the remaining tree of a process that has ended, and returns how the process ended.
 func (j *job) conclude(c *child, m *meter) ending {
+	if t, ok := c.tree.(interface{ seal() }); ok {
+		t.seal()
+	}
 	m.sample()
 	if limit := c.tree.exceeded(); limit != "" { // the kernel has killed it before we could
 		j.stop(verdict{Outcome: LimitExceeded, Limit: limit})
@@ -106,12 +109,7 @@ func (j *job) watch(c *child, m *meter) time.Time {
 		j.processEnded()
 		exited <- time.Now()
 	}()
-	var timeout <-chan time.Time
-	if d := j.plan.Timeout; d > 0 {
-		timer := time.NewTimer(time.Until(c.started.Add(d)))
-		defer timer.Stop()
-		timeout = timer.C
-	}
+	timeout := j.timesOut(c)
 	sample := time.NewTimer(m.every)
 	defer sample.Stop()
 	stopping := j.stopping
@@ -137,6 +135,14 @@ func (j *job) watch(c *child, m *meter) time.Time {
 	}
 }
 
+// timesOut returns the channel of a timer for the timeout of a process, or nil if it has none.
+func (j *job) timesOut(c *child) <-chan time.Time {
+	if j.plan.Timeout == 0 {
+		return nil
+	}
+	return time.After(time.Until(c.started.Add(j.plan.Timeout)))
+}
+
 // terminate sends TERM to the tree and returns the time until it is killed.
 func (j *job) terminate(c *child) time.Duration {
 	j.graceEnds = time.Now()
@@ -149,8 +155,8 @@ func (j *job) terminate(c *child) time.Duration {
 
 // drain waits until the output of a process that has ended is read. Others of its tree may
 // hold the pipes open: they get DrainTimeout, or the time of grace that is left, and then
-// output may be missing. How long the store takes does not count.
-func (j *job) drain(c *child, pumps []*pump, drained <-chan struct{}) (truncated bool) {
+// output may be missing. Timeout and limits hold meanwhile. How long the store takes does not count.
+func (j *job) drain(c *child, m *meter, pumps []*pump, drained <-chan struct{}) (truncated bool) {
 	patience := j.plan.Drain
 	stopping := j.stopping
 	if !j.graceEnds.IsZero() {
@@ -158,10 +164,21 @@ func (j *job) drain(c *child, pumps []*pump, drained <-chan struct{}) (truncated
 	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()
+	timeout := j.timesOut(c)
+	sample := time.NewTimer(m.every)
+	defer sample.Stop()
 	for waiting := true; waiting; {
 		select {
 		case <-drained:
 			return false
+		case <-timeout:
+			j.stop(verdict{Outcome: TimedOut})
+		case <-sample.C:
+			if limit := m.sample(); limit != "" {
+				j.stop(verdict{Outcome: LimitExceeded, Limit: limit, Now: true})
+				timer.Reset(0)
+			}
+			sample.Reset(m.every)
 		case <-stopping:
 			stopping = nil
 			timer.Reset(min(patience, j.terminate(c)))

@@ -65,3 +65,33 @@ func TestUsageIsThatOfTheTree(t *testing.T) {
 		}
 	})
 }
+
+// TestLimitsHoldWhileOutputIsAwaited: the command has ended, and a process that holds its output goes on.
+func TestLimitsHoldWhileOutputIsAwaited(t *testing.T) {
+	trees(t, func(t *testing.T, opts execution.Options) {
+		opts.DrainTimeout = patience / 4
+		h := newHost(t, opts)
+		x := start(t, h, execution.Request{
+			Command: `perl -e 'select undef, undef, undef, 0.01 while getppid() == $ARGV[0];
+				$x = "x" x (200 << 20); sleep 1000' $$ & exit 0`,
+			Limits: execution.Limits{MemoryBytes: 50 << 20},
+		})
+		x = finish(t, h, x.ID)
+		wantOutcome(t, x, execution.LimitExceeded, 0, "")
+		if x.Limit != "memory_bytes" || !x.OutputTruncated {
+			t.Errorf("limit %s, truncated %t", x.Limit, x.OutputTruncated)
+		}
+	})
+}
+
+// TestTimeoutHoldsWhileOutputIsAwaited: the command has ended by itself, and that stays its outcome.
+func TestTimeoutHoldsWhileOutputIsAwaited(t *testing.T) {
+	trees(t, func(t *testing.T, opts execution.Options) {
+		opts.DrainTimeout = time.Hour
+		h := newHost(t, opts)
+		x := start(t, h, execution.Request{
+			Command: "setsid sleep 1000 & exit 6", Timeout: execution.Duration(time.Second),
+		})
+		wantOutcome(t, finish(t, h, x.ID), execution.Exited, 6, "")
+	})
+}

@@ -152,14 +152,15 @@ func children(text string) (pids []int) {
 	return pids
 }
 
-// alive reports whether a process is there and no zombie.
+// alive reports whether a process is there and no zombie. One whose first thread has ended looks like a zombie.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return false
 	}
-	state := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[0]
-	return state != "Z" && state != "X"
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	state, threads := fields[0], fields[20-3]
+	return state != "Z" && state != "X" || threads != "0" && threads != "1"
 }
 
 // TestOpenPipeDoesNotHoldTheEnd: a grandchild in a session of its own keeps stdout open.

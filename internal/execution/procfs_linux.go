@@ -2,6 +2,7 @@ package execution
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strconv"
 	"strings"
@@ -14,15 +15,19 @@ import (
 // process is the content of /proc/<pid>/stat; see proc_pid_stat(5).
 type process struct {
 	pid, parent, group, session int
-	dead                        bool // a zombie
-	user, sys                   time.Duration
-	rss                         int64
+	// dead is set for a zombie of which no thread is left.
+	dead      bool
+	user, sys time.Duration
+	rss       int64
 	// start is the start time in ticks since boot. Together, pid and start identify a process uniquely.
 	start uint64
 	// memory is unset for a thread of the kernel, and for a process that is ending.
 	memory bool
 	// environ is the size of the environment.
 	environ int64
+	// shows is the thread whose files in /proc show the memory and the environment. It is the first thread, which has
+	// the number of the process, unless that has ended while others go on.
+	shows int
 }
 
 // unknownEnviron is the size of the environment in the middle of an execve(2).
@@ -35,14 +40,48 @@ var pageSize = int64(os.Getpagesize())
 
 // readProcess reads /proc/<pid>/stat; ok is false when there is no such process.
 func readProcess(pid int) (p process, ok bool) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	p, threads, ok := readStat(pid)
+	if !p.dead || threads <= 1 {
+		return p, ok
+	}
+	// The first thread has ended, and others go on. The kernel shows a zombie without memory, but reports no end.
+	p.dead = false
+	for _, thread := range threadsOf(pid) {
+		if t, _, ok := readStat(thread); ok && !t.dead {
+			p.rss, p.memory, p.environ, p.shows = t.rss, t.memory, t.environ, thread
+			break
+		}
+	}
+	return p, true
+}
+
+// threadsOf returns the numbers of the threads of a process.
+func threadsOf(pid int) (threads []int) {
+	dir, err := os.Open("/proc/" + strconv.Itoa(pid) + "/task")
 	if err != nil {
-		return process{}, false
+		return nil
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(-1)
+	for _, name := range names {
+		if thread, err := strconv.Atoi(name); err == nil {
+			threads = append(threads, thread)
+		}
+	}
+	return threads
+}
+
+// readStat reads /proc/<thread>/stat of any thread: what it says of a process is the same for all, and memory and state
+// are those of the thread.
+func readStat(thread int) (p process, threads int64, ok bool) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(thread) + "/stat")
+	if err != nil {
+		return process{}, 0, false
 	}
 	// The name, in parentheses, may hold anything, parentheses too.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) < 22 {
-		return process{}, false
+		return process{}, 0, false
 	}
 	number := func(i int) int64 { // i as the manual counts
 		n, _ := strconv.ParseInt(fields[i-3], 10, 64)
@@ -55,13 +94,13 @@ func readProcess(pid int) (p process, ok bool) {
 		environ = number(51) - number(50)
 	}
 	return process{
-		pid: pid, parent: int(number(4)), group: int(number(5)), session: int(number(6)),
+		pid: thread, parent: int(number(4)), group: int(number(5)), session: int(number(6)),
 		dead: fields[0] == "Z" || fields[0] == "X",
 		user: time.Duration(number(14)+number(16)) * tick,
 		sys:  time.Duration(number(15)+number(17)) * tick,
 		rss:  number(24) * pageSize, start: uint64(number(22)),
-		memory: number(23) != 0, environ: environ,
-	}, true
+		memory: number(23) != 0, environ: environ, shows: thread,
+	}, number(20), true
 }
 
 // readProcesses reads all of /proc. The result is not a snapshot: processes may start and end meanwhile.
@@ -86,9 +125,10 @@ func readProcesses() map[int]process {
 // hasVariable reports whether the process was started with the entry, "NAME=value", in its environment. known is false
 // during an execve(2), when the kernel shows no environment.
 func hasVariable(pid int, entry string) (has, known bool) {
+	shows := pid
 	for range 2 {
-		env, err := readEnviron(pid)
-		if err != nil {
+		env, err := readEnviron(shows)
+		if err != nil && !errors.Is(err, unix.ESRCH) { // which a thread without memory may give
 			return false, true
 		}
 		if len(env) > 0 {
@@ -103,6 +143,8 @@ func hasVariable(pid int, entry string) (has, known bool) {
 		switch {
 		case !ok || p.dead || !p.memory: // it has ended or is ending, or is a thread of the kernel
 			return false, true
+		case p.shows != shows:
+			shows = p.shows
 		case p.environ == unknownEnviron:
 			return false, false
 		case p.environ == 0:
@@ -147,8 +189,8 @@ func signalWrapped(group int, s syscall.Signal) {
 }
 
 // peakRSS is the most memory that a live process has taken.
-func peakRSS(pid int) int64 {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+func (p process) peakRSS() int64 {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.shows) + "/status")
 	if err != nil {
 		return 0
 	}

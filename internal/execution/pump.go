@@ -33,6 +33,9 @@ const (
 	runeWait = 500 * time.Millisecond
 	// lastWait is the pause at which a pump stops that was told to.
 	lastWait = 250 * time.Millisecond
+	// lastReads is the number of reads after which it stops without a pause, because a process that prints could not be
+	// killed. A full pipe or terminal takes fewer.
+	lastReads = 256
 )
 
 // pumpBuffers are used again, for short commands.
@@ -48,7 +51,7 @@ func (p *pump) run() {
 	defer pumpBuffers.Put(kept)
 	buf := *kept
 	held := 0 // bytes of an incomplete rune at the start of buf
-	for {
+	for left := lastReads; ; {
 		p.await(held > 0)
 		n, err := p.read(buf[held:])
 		if n > 0 {
@@ -58,11 +61,16 @@ func (p *pump) run() {
 			copy(buf, buf[n-held:n])
 		}
 		if err == nil {
-			continue
+			if p.last.Load() {
+				left--
+			}
+			if left > 0 {
+				continue
+			}
 		}
 		p.give(buf[:held])
 		held = 0
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return // the end, or EIO from a terminal that nobody holds any more
 		}
 		if p.last.Load() {

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"io"
 	"os"
+	"sync"
 	"testing"
 	"time"
+
+	"reprise"
 )
 
 // TestOutputThatIsThereIsRead: a process that had no time itself until the time for a read was over reads what has come
@@ -39,4 +42,34 @@ func TestOutputThatIsThereIsRead(t *testing.T) {
 	if got, err := read(); got != "" || !errors.Is(err, io.EOF) {
 		t.Errorf("at the end: %q, %v", got, err)
 	}
+}
+
+// TestPumpStopsWhileItsChannelIsWritten: a process that cannot be killed prints without a pause.
+func TestPumpStopsWhileItsChannelIsWritten(t *testing.T) {
+	near, far, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer near.Close()
+	var writing, storing sync.WaitGroup
+	writing.Go(func() {
+		for page := make([]byte, 4096); ; {
+			if _, err := far.Write(page); err != nil {
+				return // nobody reads any more
+			}
+		}
+	})
+	s := newSpool()
+	storing.Go(func() { _ = s.drain(func([]reprise.Event) error { return nil }) })
+	p := &pump{channel: Stdout, file: near, spool: s, admit: func(n int) int { return n }}
+	p.finish()
+	p.run()
+	if !p.cut {
+		t.Error("the channel is said to be read to its end")
+	}
+	_ = near.Close()
+	writing.Wait()
+	_ = far.Close()
+	s.close()
+	storing.Wait()
 }

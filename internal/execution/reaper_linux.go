@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +14,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"reprise/internal/isolation"
 )
 
 // reaper waits for the orphans that a supervisor adopts as the subreaper of its command, so that none stays a zombie.
@@ -21,6 +24,8 @@ type reaper struct {
 	first int // the command, which is reaped by its starter; 0 if there is none
 	// ended is closed when the command has ended; nil if that is known, or if there is no command.
 	ended chan struct{}
+	// user and sys are the CPU time of the orphans that were reaped since watch.
+	user, sys time.Duration
 }
 
 func newReaper() *reaper {
@@ -39,6 +44,7 @@ func newReaper() *reaper {
 func (r *reaper) watch(first int) (ended <-chan struct{}) {
 	r.mu.Lock()
 	r.first, r.ended = first, make(chan struct{})
+	r.user, r.sys = 0, 0
 	ended = r.ended
 	r.mu.Unlock()
 	r.reap()
@@ -63,8 +69,19 @@ func (r *reaper) reap() {
 		if pid == 0 || pid == r.first {
 			return
 		}
-		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		var usage unix.Rusage
+		if reaped, err := unix.Wait4(pid, nil, unix.WNOHANG, &usage); err == nil && reaped == pid {
+			r.user += time.Duration(usage.Utime.Nano())
+			r.sys += time.Duration(usage.Stime.Nano())
+		}
 	}
+}
+
+// used is the CPU time of the orphans that were reaped.
+func (r *reaper) used() (user, sys time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.user, r.sys
 }
 
 // childOf is the process that a Siginfo of waitid is about, 0 for none.
@@ -94,14 +111,22 @@ func (r *reaper) forget() (left bool) {
 
 // descendants are the processes of a command that the supervisor has started: whatever descends from the supervisor,
 // which adopts every orphan among them. None can leave.
-type descendants struct{ first int }
+type descendants struct {
+	first  int
+	reaper *reaper
+}
 
 func (t *descendants) prepare(*syscall.SysProcAttr) {}
 func (t *descendants) started(pid int)              { t.first = pid }
 
 // members are the live descendants, the first process before all others.
 func (t *descendants) members() []process {
-	var members []process
+	members, _ := t.look()
+	return members
+}
+
+// look returns the members, and the zombies.
+func (t *descendants) look() (members, zombies []process) {
 	seen := map[int]bool{}
 	for level := childrenOf(os.Getpid()); len(level) > 0; {
 		var below []int
@@ -113,6 +138,7 @@ func (t *descendants) members() []process {
 			seen[pid] = true
 			below = append(below, childrenOf(pid)...)
 			if p.dead {
+				zombies = append(zombies, p)
 				continue
 			}
 			members = append(members, p)
@@ -123,7 +149,7 @@ func (t *descendants) members() []process {
 		}
 		level = below
 	}
-	return members
+	return members, zombies
 }
 
 // childrenOf returns the children of a process. The result is not a snapshot: a child that ends meanwhile may hide
@@ -204,7 +230,17 @@ func (t *descendants) kill() (others int) {
 	}
 }
 
-func (t *descendants) usage() treeUsage           { return usageOf(t.members()) }
+func (t *descendants) usage() treeUsage {
+	user, sys := t.reaper.used() // first: what is reaped meanwhile must not count twice
+	members, zombies := t.look()
+	u := usageOf(members)
+	for _, p := range zombies {
+		user, sys = user+p.user, sys+p.sys
+	}
+	u.user, u.sys = u.user+user, u.sys+sys
+	return u
+}
+
 func (t *descendants) enforce(Limits, *Isolation) {}
 func (t *descendants) kind() string               { return "subreaper" }
 func (t *descendants) exceeded() string           { return "" }
@@ -217,8 +253,59 @@ type reapedTree struct {
 	reaper *reaper
 	ended  <-chan struct{} // closed when the command has ended
 	below  descendants
+	// sealed is set if no process can leave the cgroup, or if there is none. It is also set at the end, since close
+	// ends those that have left: so a short command looks for none.
+	sealed bool
 	left   bool // close could not end all: something sleeps in the kernel
 }
+
+func (t *reapedTree) enforce(limits Limits, in *Isolation) {
+	t.tree.enforce(limits, in)
+	_, inCgroup := t.tree.(*cgroupTree)
+	t.sealed = !inCgroup || in.Layers.Cgroups == isolation.ReadOnly
+}
+
+// strays are the live descendants that have left the cgroup.
+func (t *reapedTree) strays() []process {
+	group, ok := t.tree.(*cgroupTree)
+	if !ok || t.sealed {
+		return nil
+	}
+	all := t.below.members() // first: what is forked meanwhile is no stray
+	inside := make(map[int]bool)
+	for _, p := range group.members() {
+		inside[p.pid] = true
+	}
+	return slices.DeleteFunc(all, func(p process) bool { return inside[p.pid] })
+}
+
+func (t *reapedTree) terminate() {
+	strays := t.strays()
+	t.tree.terminate()
+	terminate(strays)
+}
+
+func (t *reapedTree) kill() (others int) {
+	others = t.tree.kill()
+	if !t.sealed {
+		others += t.below.kill()
+	}
+	return others
+}
+
+// usage counts the CPU time of a stray before it left twice.
+func (t *reapedTree) usage() treeUsage {
+	u, s := t.tree.usage(), usageOf(t.strays())
+	u.processes += s.processes
+	u.memoryBytes += s.memoryBytes
+	u.user += s.user
+	u.sys += s.sys
+	u.maxRSS = max(u.maxRSS, s.maxRSS)
+	return u
+}
+
+// seal is called when the command has ended and its output was read.
+func (t *reapedTree) seal() { t.sealed = true }
 
 func (t *reapedTree) started(pid int) {
 	t.tree.started(pid)
@@ -238,7 +325,9 @@ func (t *reapedTree) close() {
 			t.left = left
 			break
 		}
-		t.below.kill()
+		if t.below.kill() == 0 { // what is left is not to be found at the moment
+			time.Sleep(time.Millisecond)
+		}
 	}
 	t.tree.close()
 }

@@ -43,6 +43,8 @@ type taken struct {
 	Idle  bool   `json:"idle,omitempty"`
 	// Spare: the supervisor has a directory for the next run, as order.Spare says.
 	Spare bool `json:"spare,omitempty"`
+	// Spent: the run is over and forgotten, and the supervisor takes no other.
+	Spent bool `json:"spent,omitempty"`
 }
 
 // call is a request of a server over the socket.

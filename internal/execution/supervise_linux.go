@@ -124,10 +124,26 @@ func (o *owner) obey() {
 		if err == nil {
 			over.Go(func() {
 				s.run()
+				if s.unkilled {
+					o.endLeft()
+					return
+				}
 				_ = o.orders.Send(taken{Idle: true, Spare: o.spare != nil})
 			})
 		}
 	}
+}
+
+// endLeft continues to kill the processes that a run has left, until none is there or the server has ended. They would
+// count as processes of the next run, so this supervisor takes none and ends.
+func (o *owner) endLeft() {
+	_ = o.orders.Send(taken{Spent: true})
+	t := descendants{reaper: o.reaper}
+	for !o.gone.Load() && o.reaper.forget() {
+		t.kill()
+		time.Sleep(killPatience)
+	}
+	_ = o.orders.Close()
 }
 
 // errOutOfDate refuses the order of a server that a later one has followed.
@@ -155,6 +171,9 @@ func (o *owner) take(next *order) (s *session, err error) {
 	line := "\n"
 	if o.cgroups != nil {
 		line = o.cgroups.dir + "\n"
+		if next.Plan.Isolation.Layers.Cgroups == isolation.ReadOnly {
+			line = o.cgroups.dir + sealedMark + "\n"
+		}
 	}
 	if _, err := p.lock.WriteAt([]byte(line), 0); err != nil { // see hasBegun
 		return nil, err
@@ -189,6 +208,7 @@ type session struct {
 	endOnDisk bool          // the end was written to the directory
 	forgotten chan struct{} // closed when the end is kept elsewhere
 	forget    func()
+	unkilled  bool // processes of the run are left
 
 	serving sync.WaitGroup
 	// conns are the open connections: those over the socket, and that of the orders while the server that started the
@@ -245,7 +265,7 @@ func (s *session) runCommand() ending {
 	writing.Go(func() { unkept = s.write(spool) })
 	e := s.attend(c, spool)
 	t.close()
-	e.ProcessesLeft = t.left
+	e.ProcessesLeft, s.unkilled = t.left, t.left
 	spool.close()
 	writing.Wait()
 	if unkept != nil {
@@ -262,7 +282,7 @@ func (o *owner) newTree(mark string) *reapedTree {
 			return &reapedTree{tree: t, reaper: o.reaper}
 		}
 	}
-	return &reapedTree{tree: &descendants{}, reaper: o.reaper}
+	return &reapedTree{tree: &descendants{reaper: o.reaper}, reaper: o.reaper}
 }
 
 // write moves output from memory to the disk.

@@ -90,7 +90,7 @@ func (o *owner) removeSpare(p *place) {
 // than every run has.
 func (s *session) keepSpare() bool {
 	o := s.owner
-	if s.spareDir == "" || o.gone.Load() {
+	if s.spareDir == "" || s.unkilled || o.gone.Load() {
 		return false
 	}
 	if s.endOnDisk { // a store that took its time

@@ -145,6 +145,8 @@ func (w *worker) attend() {
 		case t.Idle:
 			w.news.Load().fail(errNoMoreNews)
 			w.owner.put(w, t.Spare)
+		case t.Spent: // it ends by itself
+			w.news.Load().fail(errNoMoreNews)
 		default:
 			w.answers <- t
 		}

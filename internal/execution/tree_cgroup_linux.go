@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"reprise/internal/isolation"
 	"reprise/internal/spawn"
 )
 
@@ -127,23 +128,27 @@ func (c *cgroups) close() {
 	}
 }
 
-// killLeft ends the processes that a killed supervisor has left in its cgroup, and reports whether it had a readable
-// cgroup.
+// sealedMark follows the name of a cgroup, in the lock file of a run, if no process of the run can leave it.
+const sealedMark = " " + isolation.ReadOnly
+
+// killLeft ends the processes that a killed supervisor has left in its cgroup. It reports whether these are all,
+// because none could leave it.
 func killLeft(runDir string) bool {
 	text, err := os.ReadFile(filepath.Join(runDir, lockFile))
-	dir, _, _ := strings.Cut(string(text), "\n")
+	line, _, _ := strings.Cut(string(text), "\n")
+	dir, sealed := strings.CutSuffix(line, sealedMark)
 	if err != nil || !strings.HasPrefix(filepath.Base(dir), cgroupPrefix) {
 		return false
 	}
 	lock, err := lockDir(dir)
 	if err != nil {
-		return isNotExist(err) // somebody has done so before
+		return sealed && isNotExist(err) // somebody has done so before
 	}
 	defer lock.Close()
 	killCgroup(dir)
 	done := !populated(dir)
 	removeCgroup(dir)
-	return done
+	return sealed && done
 }
 
 // ownCgroup is the folder of our own group in the cgroup v2 tree.
@@ -185,12 +190,14 @@ func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace(s)
 }
 
-// cgroupTree is the tree of a run in its own cgroup, which no process can leave.
+// cgroupTree is the tree of a run in its own cgroup, which a process can leave where cgroup file systems are writable.
 type cgroupTree struct {
 	dir    string
 	fd     *os.File
 	groups *cgroups
 	first  int
+	// memory and pids are set if the kernel enforces a limit of the run. It also counts what others have caused.
+	memory, pids bool
 }
 
 func (c *cgroups) newTree(name string) (*cgroupTree, error) {
@@ -217,10 +224,11 @@ func (t *cgroupTree) kind() string { return "cgroup" }
 
 func (t *cgroupTree) terminate() { terminate(t.members()) }
 
-// members are the live processes in the group and the groups below it.
-func (t *cgroupTree) members() []process {
-	var members []process
-	_ = filepath.WalkDir(t.dir, func(path string, entry fs.DirEntry, err error) error {
+func (t *cgroupTree) members() []process { return processesIn(t.dir) }
+
+// processesIn returns the live processes in a group and the groups below it.
+func processesIn(dir string) (found []process) {
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return nil //nolint:nilerr // a group that has gone has no members
 		}
@@ -228,13 +236,13 @@ func (t *cgroupTree) members() []process {
 		for field := range strings.FieldsSeq(string(text)) {
 			if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
 				if p, ok := readProcess(pid); ok && !p.dead {
-					members = append(members, p)
+					found = append(found, p)
 				}
 			}
 		}
 		return nil
 	})
-	return members
+	return found
 }
 
 func (t *cgroupTree) kill() (others int) {
@@ -259,6 +267,9 @@ func killCgroup(dir string) {
 	_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0)
 	for deadline := time.Now().Add(killPatience); populated(dir) && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
+		for _, p := range processesIn(dir) { // the kernel leaves out those whose first thread has ended
+			p.send(syscall.SIGKILL)
+		}
 	}
 }
 
@@ -327,20 +338,20 @@ func (t *cgroupTree) enforce(limits Limits, in *Isolation) {
 		return os.WriteFile(filepath.Join(t.dir, file), strconv.AppendInt(nil, value, 10), 0) == nil
 	}
 	if limits.MemoryBytes > 0 && t.groups.memory && set("memory.max", limits.MemoryBytes) {
-		in.Memory = heldByKernel
+		in.Memory, t.memory = heldByKernel, true
 		set("memory.swap.max", 0)
 		set("memory.oom.group", 1)
 	}
 	if limits.Processes > 0 && t.groups.pids && set("pids.max", limits.Processes) {
-		in.Processes = heldByKernel
+		in.Processes, t.pids = heldByKernel, true
 	}
 }
 
 func (t *cgroupTree) exceeded() string {
 	switch {
-	case t.groups.memory && keyed(filepath.Join(t.dir, "memory.events"), "oom_kill") > 0:
+	case t.memory && keyed(filepath.Join(t.dir, "memory.events"), "oom_kill") > 0:
 		return limitMemory
-	case t.groups.pids && keyed(filepath.Join(t.dir, "pids.events"), "max") > 0:
+	case t.pids && keyed(filepath.Join(t.dir, "pids.events"), "max") > 0:
 		return limitProcesses
 	}
 	return ""

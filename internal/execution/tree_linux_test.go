@@ -187,4 +187,10 @@ func TestKernelHoldsLimits(t *testing.T) {
 			t.Errorf("after %s %q: %q, want %q", step.file, step.text, got, step.want)
 		}
 	}
+	// The OOM killer of the machine, and the limit of a group above, count there too.
+	unlimited := &cgroupTree{dir: dir, groups: tree.groups}
+	isolate(unlimited, &isolation.Plan{Level: isolation.Limits}, Limits{})
+	if got := unlimited.exceeded(); got != "" {
+		t.Errorf("without limits: %q", got)
+	}
 }

@@ -133,7 +133,7 @@ func usageOf(members []process) (u treeUsage) {
 		u.memoryBytes += p.rss
 		u.user += p.user
 		u.sys += p.sys
-		u.maxRSS = max(u.maxRSS, peakRSS(p.pid))
+		u.maxRSS = max(u.maxRSS, p.peakRSS())
 	}
 	return u
 }

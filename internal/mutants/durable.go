@@ -60,16 +60,15 @@ var durableMutants = []mutant{
 		pkg: "./internal/execution", run: "TestDamagedSpoolOfDeadSupervisor",
 	},
 	{
-		name: "cancel that is not answered is not repeated", rule: "R6.13",
-		file: "internal/execution/supervised.go", old: "err == nil || errors.Is(err, reprise.ErrEnded) || pause",
-		new: "!errors.Is(err, reprise.ErrUnavailable) || pause",
-		pkg: "./internal/execution", run: "TestCancelThatIsNotAnsweredIsRepeated",
-	},
-	{
 		name: "full disk keeps a replica from taking over", rule: "R6.7",
 		file: "internal/execution/shifts.go", old: "case errors.Is(err, syscall.ENOSPC) && s.saveInBrief(dir):",
 		new: "case errors.Is(err, syscall.ENOSPC) && false:",
 		pkg: "./internal/execution", run: "TestFullDiskOfReplica",
+	},
+	{
+		name: "a process whose first thread has ended is dead", rule: "no process outlives its execution",
+		file: "internal/execution/procfs_linux.go", old: "p.dead || threads <= 1 {", new: "p.dead || threads >= 0 {",
+		pkg: "./internal/execution", run: "TestChildWhoseFirstThreadHasEnded/tree=scan",
 	},
 	{
 		name: "stdin whose command has read it is refused", rule: "an answer says what was taken",

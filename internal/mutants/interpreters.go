@@ -14,13 +14,6 @@ var interpreterMutants = []mutant{
 		run:  "TestOutputCutTwiceIsStoredOnce",
 	},
 	{
-		name: "code goes on whose interpreter another replica has ended", rule: "R6.11",
-		file: "internal/execution/adopt.go",
-		old:  "	if h.opts.Replica != nil {\n		if err := r.claim(m, t); err != nil {\n			return err\n		}\n	}\n	if err := h.resumeDriven(ctx, r, m, info); err != nil {\n		return err\n	}\n",
-		new:  "	if err := h.resumeDriven(ctx, r, m, info); err != nil {\n		return err\n	}\n	if h.opts.Replica != nil {\n		if err := r.claim(m, t); err != nil {\n			return err\n		}\n	}\n",
-		pkg:  "./internal/execution", run: "TestLateInterpreterLeavesNoCode",
-	},
-	{
 		name: "what is guessed is the end of code",
 		rule: "R6.11",
 		file: "internal/interpreter/slice.go",
