@@ -19,9 +19,9 @@ func productFanRace() Race {
 	race := Race{Name: "ProductFan", Contenders: []Contender{
 		{fanLimitRaw, fanProcess("fan-raw", fanWholeLap), false},
 		{fanLimit, fanProcess("fan-coalesce", fanWholeLap), false},
-		{durable, productFan("log:", settle), false},
-		{durable + "/park", productFan("log:", parkedAfter, "--park"), false},
-		{memory, productFan("memory:", settle), false},
+		{durable, productFan("log:", settle, "--no-park"), false},
+		{durable + "/park", productFan("log:", parkedAfter), false},
+		{memory, productFan("memory:", settle, "--no-park"), false},
 		{fanPeer, fanProcess("fan-gosse", fanWholeLap), false},
 		{mercure, peerFan(startMercure, mercureReader(""), mercurePosts), false},
 		{centrifugo, peerFan(startCentrifugo, centrifugoReader(), centrifugoPosts), false},
@@ -30,9 +30,9 @@ func productFanRace() Race {
 		contender, name string
 		counts          bool
 	}{
-		{durable, "embedded log", true},
-		{durable + "/park", "embedded log, --park", true},
-		{memory, "memory", false},
+		{durable, "embedded log, --no-park", true},
+		{durable + "/park", "embedded log, parked", true},
+		{memory, "memory, --no-park", false},
 	} {
 		goal := func(b Bound) Bound {
 			if !ours.counts { // the targets ask for durable storage
@@ -71,7 +71,7 @@ func fanWholeLap(f fanServer, s *swarm, scale Scale) lapFunc {
 	}
 }
 
-// parkedAfter is longer than readers have to wait before --park parks them.
+// parkedAfter is longer than readers have to wait before the server parks them.
 const parkedAfter = 2 * time.Second
 
 // productFan starts the server and readers that follow a stream.

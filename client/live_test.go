@@ -24,12 +24,13 @@ import (
 	"reprise/internal/api"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/park"
 	"reprise/store/memstore"
 )
 
 const liveToken = "a-token-for-tests-0123456789"
 
-// liveServer starts the real server over a memory store and returns its URL.
+// liveServer starts the real server over a memory store and returns its URL. It parks readers, as reprise serve does.
 func liveServer(t *testing.T) string {
 	t.Helper()
 	url, _ := liveServerOn(t, memstore.New(nil))
@@ -52,14 +53,22 @@ func liveServerOn(t *testing.T, store reprise.Store) (string, *reprise.Log) {
 	ok(err)
 	known, err := identity.NewToken(liveToken)
 	ok(err)
-	server, err := api.New(log, host, identity.NewGate(keys, known, nil), nil)
+	lot, err := park.New(nil)
+	if park.Supported {
+		ok(err)
+	}
+	server, err := api.New(log, host, identity.NewGate(keys, known, nil), &api.Options{Parking: lot})
 	ok(err)
 	web := httptest.NewUnstartedServer(nil)
 	web.Config = api.NewHTTPServer(server)
 	web.Start()
+	if lot != nil {
+		go func() { _ = lot.Serve(web.Config) }() // it ends with the other
+	}
 	t.Cleanup(func() {
 		server.Drain()
 		web.Close()
+		ok(lot.Close())
 		ok(host.Close())
 		ok(log.Close())
 		ok(store.Close())

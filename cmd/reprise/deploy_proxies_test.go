@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"reprise/internal/park"
 )
 
 // writeKeyPair writes the certificate of a test server and its key where proxies find them.
@@ -110,7 +112,7 @@ func startProxy(t *testing.T, addr string, cmd *exec.Cmd) {
 }
 
 // TestEventsThroughProxies: with deploy/nginx.conf, deploy/Caddyfile and TLS each event comes when it happens, and
-// stdin goes the other way.
+// stdin goes the other way, whether readers that wait are parked or not.
 func TestEventsThroughProxies(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T, path, dir, upstream string) (addr string){
 		"nginx": startNginx, "caddy": startCaddy,
@@ -123,15 +125,22 @@ func TestEventsThroughProxies(t *testing.T) {
 				}
 				t.Skipf("%s is not installed", name)
 			}
-			eventsThroughProxy(t, func(dir, upstream string) string { return start(t, path, dir, upstream) })
+			for mode, flags := range map[string][]string{"default": nil, "unparked": {"--no-park"}} {
+				t.Run(mode, func(t *testing.T) {
+					start := func(dir, upstream string) string { return start(t, path, dir, upstream) }
+					eventsThroughProxy(t, start, flags)
+				})
+			}
 		})
 	}
 }
 
-func eventsThroughProxy(t *testing.T, start func(dir, upstream string) (addr string)) {
+func eventsThroughProxy(t *testing.T, start func(dir, upstream string) (addr string), flags []string) {
 	dir := t.TempDir()
-	d, err := startDaemon(os.Environ(), dir, filepath.Join(dir, "log"), "--listen", "127.0.0.1:0", "--data",
-		filepath.Join(dir, "data"), "--allow-host", "reprise.example.org", "--trusted-proxies", "127.0.0.1")
+	d, err := startDaemon(os.Environ(), dir, filepath.Join(dir, "log"), append([]string{
+		"--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data"), "--allow-host", "reprise.example.org",
+		"--trusted-proxies", "127.0.0.1",
+	}, flags...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,6 +191,9 @@ func eventsThroughProxy(t *testing.T, start func(dir, upstream string) (addr str
 		t.Fatalf("%s did not come: %v", text, events.Err())
 	}
 	until(`"text":"ready\n"`) // while the command waits
+	if len(flags) == 0 && park.Supported {
+		awaitParked(t, d.addr, strings.TrimSpace(string(token)), 1)
+	}
 	ask(http.MethodPost, "/v1/executions/x/stdin?eof=true", "application/octet-stream", "hello\n")
 	until(`"text":"got hello\n"`)
 	until(`"outcome":"exited","exit_code":0`)
@@ -189,5 +201,16 @@ func eventsThroughProxy(t *testing.T, start func(dir, upstream string) (addr str
 	if cookie := login.Header.Get("Set-Cookie"); !strings.HasPrefix(cookie, "__Host-") ||
 		!strings.Contains(cookie, "; Secure") {
 		t.Errorf("behind TLS the cookie is %q", cookie)
+	}
+}
+
+// awaitParked waits until n responses of a server are parked.
+func awaitParked(t *testing.T, addr, token string, n int) {
+	t.Helper()
+	line := fmt.Sprintf("\nreprise_readers_parked %d\n", n)
+	if !eventually(func() bool {
+		return strings.Contains(string(fetch(t, http.MethodGet, "http://"+addr+"/metrics", token, "", nil)), line)
+	}) {
+		t.Fatalf("the server does not park %d responses", n)
 	}
 }

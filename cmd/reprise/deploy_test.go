@@ -30,7 +30,8 @@ func deployed(t *testing.T, name string) string {
 // parsesAsServe fails the test unless args are flags that serve takes, and variables are those of flags of serve.
 func parsesAsServe(t *testing.T, args, variables []string) {
 	t.Helper()
-	parser := kong.Must(new(cli), kong.DefaultEnvars("REPRISE"), kong.Vars{"state": "x", "gatewayState": "x"})
+	vars := kong.Vars{"state": "x", "gatewayState": "x", "parking": "true"}
+	parser := kong.Must(new(cli), kong.DefaultEnvars("REPRISE"), vars)
 	command, err := parser.Parse(args)
 	if err != nil {
 		t.Errorf("%q: %v", args, err)

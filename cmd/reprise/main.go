@@ -15,12 +15,14 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"reprise/internal/execution"
+	"reprise/internal/park"
 	"reprise/internal/problem"
 	"reprise/internal/spawn"
 )
@@ -164,7 +166,10 @@ func parser(grammar any, asked *stops, file *configFile) *kong.Kong {
 		kong.DefaultEnvars("REPRISE"),
 		kong.BindTo(context.Background(), (*context.Context)(nil)), kong.Bind(asked),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true, WrapUpperBound: 100}),
-		kong.Vars{"state": defaultDataDir(), "gatewayState": defaultGatewayDir()}, kong.Resolvers(file),
+		kong.Vars{
+			"state": defaultDataDir(), "gatewayState": defaultGatewayDir(),
+			"parking": strconv.FormatBool(park.Supported),
+		}, kong.Resolvers(file),
 	)
 }
 

@@ -156,7 +156,7 @@ func TestDocumentedListenersAreNotRefused(t *testing.T) {
 		for _, line := range lines.FindAllString(strings.ReplaceAll(string(text), "\\\n", " "), -1) {
 			line, _, _ = strings.Cut(line, " #")
 			commands := new(cli)
-			parser := kong.Must(commands, kong.Vars{"state": "x", "gatewayState": "x"})
+			parser := kong.Must(commands, kong.Vars{"state": "x", "gatewayState": "x", "parking": "true"})
 			if _, err := parser.Parse(strings.Fields(strings.TrimSuffix(line, "&"))[1:]); err != nil {
 				t.Errorf("%s: %s: %v", name, line, err)
 				continue

@@ -276,7 +276,7 @@ func (c *serveCmd) logOptions(keys *reprise.Keyset, metrics *api.Metrics, logger
 	}
 }
 
-// parking returns what holds the readers that wait, nil without --park.
+// parking returns what holds the readers that wait, nil with --no-park.
 func (c *serveCmd) parking(logger *slog.Logger) (*park.Lot, error) {
 	if !c.Park {
 		return nil, nil

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"reprise/client"
+	"reprise/internal/park"
 )
 
 // TestWaitingReaders: readers that are parked and readers that are not behave alike.
@@ -42,13 +42,13 @@ func TestWaitingReaders(t *testing.T) {
 		"ask on while they wait":       {run: waitersAskOn},
 		"get compressed events":        {run: waitersGetCompressedEvents},
 	} {
-		for _, park := range []bool{false, true} {
-			if park && runtime.GOOS != "linux" {
+		for _, parked := range []bool{false, true} {
+			if parked && !park.Supported {
 				continue
 			}
-			t.Run(fmt.Sprintf("%s/park=%v", name, park), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/park=%v", name, parked), func(t *testing.T) {
 				t.Parallel()
-				test.run(startWaiting(t, park, test.flags))
+				test.run(startWaiting(t, parked, test.flags))
 			})
 		}
 	}
@@ -58,16 +58,17 @@ func TestWaitingReaders(t *testing.T) {
 type waiting struct {
 	*outliving
 	*testing.T
-	park   bool
+	parks  bool
 	token  string
 	before int // readers of the server itself
 }
 
-func startWaiting(t *testing.T, park bool, flags []string) *waiting {
+// startWaiting starts the server. It parks readers by default.
+func startWaiting(t *testing.T, parks bool, flags []string) *waiting {
 	t.Helper()
-	w := &waiting{outliving: &outliving{t: t, flags: flags}, T: t, park: park}
-	if park {
-		w.flags = append([]string{"--park"}, flags...)
+	w := &waiting{outliving: &outliving{t: t, flags: flags}, T: t, parks: parks}
+	if !parks {
+		w.flags = append([]string{"--no-park"}, flags...)
 	}
 	w.open()
 	token, err := os.ReadFile(filepath.Join(w.dir, "data", "token"))
@@ -110,7 +111,7 @@ func (w *waiting) metric(name string) int {
 func (w *waiting) settle(n int) {
 	w.Helper()
 	parked := 0
-	if w.park {
+	if w.parks {
 		parked = n
 	}
 	if !eventually(func() bool {

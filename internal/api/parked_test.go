@@ -177,6 +177,31 @@ func TestParkedWithEarlyRequests(t *testing.T) {
 	w.ok(c.head(200).Body.Close())
 }
 
+// TestParkedBeforeTheEndOfItsBody: what is left of the body of a parked request is not taken for a further request.
+func TestParkedBeforeTheEndOfItsBody(t *testing.T) {
+	parking(t)
+	lot := &park.Lot{}
+	w := start(t, setup{lot: &lot})
+	s := w.stream("s", "first")
+	c := w.dial()
+	ignored := strings.Repeat("x", 4097) // which the server reads before the response
+	rest := fmt.Sprintf("GET /v1/streams/s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", token)
+	length := fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(ignored)+len(rest), ignored+rest)
+	_, err := io.WriteString(c, fmt.Sprintf("GET /v1/streams/s/events HTTP/1.1\r\nHost: localhost\r\n"+
+		"Authorization: Bearer %s\r\n%s%s", token, acceptSSE, length))
+	w.ok(err)
+	res := c.head(200)
+	w.awaitParked(lot, 1)
+	_, err = s.End(t.Context(), "completed", reprise.Event{})
+	w.ok(err)
+	if body, err := io.ReadAll(res.Body); err != nil || !bytes.Contains(body, []byte("event: end")) || !res.Close {
+		t.Errorf("the response is %q, %v; it announces the end of the connection: %v", body, err, res.Close)
+	}
+	if _, err := c.in.ReadByte(); err == nil {
+		t.Error("something comes after the response")
+	}
+}
+
 // TestParkedHeartbeats: parked responses are sent heartbeats, each by its own clock.
 func TestParkedHeartbeats(t *testing.T) {
 	parking(t)

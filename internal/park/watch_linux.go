@@ -10,6 +10,9 @@ import (
 	"syscall"
 )
 
+// Supported reports whether this system can park responses.
+const Supported = true
+
 // watch notices clients that disconnect, with one epoll instance for all.
 type watch struct {
 	file *os.File // the epoll instance

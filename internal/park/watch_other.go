@@ -7,6 +7,9 @@ import (
 	"net"
 )
 
+// Supported reports whether this system can park responses.
+const Supported = false
+
 // watch exists on Linux.
 type watch struct{}
 
