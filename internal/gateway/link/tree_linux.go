@@ -3,6 +3,7 @@ package link
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ const killPatience = 2 * time.Second
 type running struct {
 	pid, parent, group, session int
 	start                       string // pid and start identify a process uniquely
+	headless                    bool   // its first thread has ended, and others go on
 }
 
 func readRunning(pid int) (running, bool) {
@@ -26,14 +28,17 @@ func readRunning(pid int) (running, bool) {
 	}
 	// The name, in parentheses, may hold anything, parentheses too.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
-	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
+	if len(fields) < 20 {
 		return running{}, false
 	}
 	number := func(i int) int { // i as the manual counts
 		n, _ := strconv.Atoi(fields[i-3])
 		return n
 	}
-	return running{pid: pid, parent: number(4), group: number(5), session: number(6), start: fields[22-3]}, true
+	zombie := fields[0] == "Z" || fields[0] == "X"
+	return running{
+		pid: pid, parent: number(4), group: number(5), session: number(6), start: fields[22-3], headless: zombie,
+	}, !zombie || number(20) > 1
 }
 
 // readAllRunning returns the live processes by pid. The result is not a snapshot: processes may start and end
@@ -56,15 +61,18 @@ func readAllRunning() map[int]running {
 	return all
 }
 
-// marked reports whether a process was started with a mark that begins with prefix.
-func marked(pid int, prefix string) bool {
-	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return false
+// marked reports whether p was started with a mark that begins with prefix.
+func (p running) marked(prefix string) bool {
+	threads := []string{"/proc/" + strconv.Itoa(p.pid)}
+	if p.headless { // the environment is shown for the other threads alone
+		threads, _ = filepath.Glob(threads[0] + "/task/*")
 	}
-	for entry := range bytes.SplitSeq(env, []byte{0}) {
-		if strings.HasPrefix(string(entry), markName+"="+prefix) {
-			return true
+	for _, thread := range threads {
+		env, _ := os.ReadFile(thread + "/environ")
+		for entry := range bytes.SplitSeq(env, []byte{0}) {
+			if strings.HasPrefix(string(entry), markName+"="+prefix) {
+				return true
+			}
 		}
 	}
 	return false
@@ -77,7 +85,7 @@ func treeOf(first int, mark string) []running {
 	all := readAllRunning()
 	in := map[int]bool{}
 	for pid, p := range all {
-		if p.isLedBy(first) || marked(pid, mark) {
+		if p.isLedBy(first) || p.marked(mark) {
 			in[pid] = true
 		}
 	}
