@@ -127,6 +127,7 @@ func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
 	}
 	m := &remote{dir: h.supervisors.dirOf(info.Epoch), secret: h.supervisors.secret}
 	b := loadBrief(m.dir)
+	m.folder = b.Folder
 	id := info.Key.Name[len(namespace):]
 	req := Request{StdinOpen: b.StdinOpen, KillOnDisconnect: b.KillOnDisconnect, Grace: Duration(b.Grace)}
 	r := newRun(h, info.Key, id, req, nil)
@@ -304,6 +305,7 @@ func (r *run) buried(m *remote, t *tracker, err error) bool {
 	}
 	if kept {
 		_ = os.RemoveAll(m.dir)
+		removeFolder(m.folder)
 	}
 	return true
 }
@@ -361,9 +363,14 @@ func (r *run) endLost(t *tracker, why string, processesLeft bool) (kept bool) {
 // discard ends the command of a supervisor whose execution no longer exists. It tries until that is done or the Host
 // goes.
 func (h *Host) discard(dir string) {
+	folder := loadBrief(dir).Folder
 	pause := backoff.Backoff{First: firstRetry, Most: discardRetry}
-	for !h.tryDiscard(dir) && pause.Wait(h.ctx) == nil {
+	for !h.tryDiscard(dir) {
+		if pause.Wait(h.ctx) != nil {
+			return
+		}
 	}
+	removeFolder(folder)
 }
 
 // discardRetry is the longest pause between two tries of discard.

@@ -72,20 +72,21 @@ func (d *driven) begin(r *run, dir string) {
 	_ = d.save() // it is saved again with the first code
 }
 
-// planDriver makes the plan of an interpreter run its driver, which is put into a file below dir.
-func (r *run) planDriver(p *plan, dir string) (remove func(), err error) {
+// planDriver makes the plan of an interpreter run its driver, which is put into a new folder, below dir where it can.
+func (r *run) planDriver(p *plan, dir string) (folder string, err error) {
 	l := interpreter.Lookup(r.driven.language)
 	code := &language{file: l.File}
-	file, remove, err := code.writeCode(codeDir(r.isolation, dir), l.Driver)
+	file, err := code.writeCode(codeDir(r.isolation, dir), l.Driver)
 	if err != nil {
-		return func() {}, err
+		return "", err
 	}
-	if err = show(r.isolation, filepath.Dir(file)); err != nil {
-		return remove, err
+	folder = filepath.Dir(file)
+	if err = show(r.isolation, folder); err != nil {
+		return folder, err
 	}
 	path := variable(p.Environ, "PATH")
 	p.Argv, err = l.Argv(func(program string) (string, error) { return lookPath(program, path) }, file)
-	return remove, err
+	return folder, err
 }
 
 // request is the execution that an interpreter is.

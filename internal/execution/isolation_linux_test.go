@@ -13,6 +13,7 @@ import (
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/isolation"
+	"reprise/store/memstore"
 )
 
 var levels = []isolation.Level{isolation.Limits, isolation.Landlock, isolation.Bubblewrap}
@@ -227,8 +228,9 @@ func TestUser(t *testing.T) {
 	}
 }
 
-// TestRunAs: commands run as another user, in its home, and code is readable for it.
-func TestRunAs(t *testing.T) {
+// anotherUser returns the user nobody.
+func anotherUser(t *testing.T) (u *user.User, as *isolation.User) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can switch to another user")
 	}
@@ -238,10 +240,60 @@ func TestRunAs(t *testing.T) {
 	}
 	uid, _ := strconv.Atoi(u.Uid)
 	gid, _ := strconv.Atoi(u.Gid)
+	return u, &isolation.User{Name: u.Username, UID: uid, GID: gid, Home: u.HomeDir}
+}
+
+// TestCodeOfAnotherUserIsRemoved: it is in no directory of ours, and gone after the end of its execution.
+func TestCodeOfAnotherUserIsRemoved(t *testing.T) {
+	_, as := anotherUser(t)
+	temp := t.TempDir()
+	for _, dir := range []string{filepath.Dir(temp), temp} {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("TMPDIR", temp)
+	folders := func() []string {
+		found, err := filepath.Glob(filepath.Join(temp, "reprise-code-*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	gone := func(h *execution.Host, ids ...string) {
+		t.Helper()
+		for _, id := range ids {
+			wantOutcome(t, finish(t, h, id), execution.Exited, 0, "")
+		}
+		until(t, "the code is removed", func() bool { return len(folders()) == 0 })
+	}
+	log := newLog(t, memstore.New(nil), nil)
+	opts := execution.Options{RunsDir: t.TempDir(), Dir: "/", Isolation: isolation.Config{User: as}}
+	leave(t, log, opts, func(h *execution.Host) {
+		start(t, h, execution.Request{ID: "ends", Language: "sh", Code: "echo one"})
+		gone(h, "ends")
+		start(t, h, execution.Request{ID: "goes", Language: "sh", Code: "echo one; sleep 0.3"})
+		start(t, h, execution.Request{ID: "removed", Language: "sh", Code: "echo one; sleep 1000"})
+		for _, id := range []string{"goes", "removed"} {
+			await(t, h, id, "one")
+		}
+		if found := folders(); len(found) != 2 {
+			t.Errorf("code in %q", found)
+		}
+	})
+	if err := log.Remove(t.Context(), reprise.StreamKey{Tenant: tenant, Name: "execution:removed"}); err != nil {
+		t.Fatal(err)
+	}
+	gone(openHost(t, log, opts), "goes")
+}
+
+// TestRunAs: commands run as another user, in its home, and code is readable for it.
+func TestRunAs(t *testing.T) {
+	u, as := anotherUser(t)
 	secrets := secretDir(t)
 	h := newHost(t, execution.Options{Dir: "/", StateDir: secrets, Isolation: isolation.Config{
 		Access: isolation.Access{Hidden: []string{secrets}},
-		User:   &isolation.User{Name: u.Username, UID: uid, GID: gid, Home: u.HomeDir},
+		User:   as,
 	}})
 	for _, level := range append(levels, isolation.None) {
 		t.Run(string(level), func(t *testing.T) {

@@ -52,18 +52,16 @@ func (l *language) argv(path, file string) ([]string, error) {
 }
 
 // writeCode writes code to a new folder below dir that only its owner can read.
-func (l *language) writeCode(dir, code string) (file string, remove func(), err error) {
+func (l *language) writeCode(dir, code string) (file string, err error) {
 	folder, err := os.MkdirTemp(dir, codeFolder+"*") // mode 0700
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
-	remove = func() { _ = os.RemoveAll(folder) }
 	file = filepath.Join(folder, l.file)
 	if err := os.WriteFile(file, []byte(code), 0o600); err != nil {
-		remove()
-		return "", nil, err
+		return "", errors.Join(err, os.RemoveAll(folder))
 	}
-	return file, remove, nil
+	return file, nil
 }
 
 // codeFolder begins the names of the folders that code is put into.

@@ -98,6 +98,7 @@ type replied struct {
 // remote is a supervisor as its server knows it.
 type remote struct {
 	dir, secret string
+	folder      string // of the code of another user's command, or ""
 }
 
 // callPatience limits the time of a supervisor's answer, in addition to the time that it waits for other events.

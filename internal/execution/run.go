@@ -117,8 +117,8 @@ func (r *run) run() {
 func (r *run) runHere() {
 	t := r.host.newTree(r)
 	defer t.close()
-	remove, err := r.makePlan(r.host.opts.StateDir)
-	defer remove()
+	folder, err := r.makePlan(r.host.opts.StateDir)
+	defer removeFolder(folder)
 	var c *child
 	if err == nil {
 		c, err = r.launch(r.host.spawner, t)
@@ -157,13 +157,13 @@ func (j *job) launch(s *spawn.Spawner, t tree) (*child, error) {
 	return c, err
 }
 
-// makePlan returns the plan of the command of the request. Code is written to a file below dir.
-func (r *run) makePlan(dir string) (remove func(), err error) {
+// makePlan makes the plan of the command of the request. Code is written to a new folder, below dir unless another user
+// runs it. folder is "" if there is none, and may be there although makePlan fails.
+func (r *run) makePlan(dir string) (folder string, err error) {
 	req := &r.request
-	remove = func() {}
 	if r.isolation == nil { // another server has accepted it
 		if r.isolation, err = r.host.isolateFor(r.key.Tenant, req); err != nil {
-			return remove, err
+			return "", err
 		}
 	}
 	p := &plan{
@@ -174,7 +174,7 @@ func (r *run) makePlan(dir string) (remove func(), err error) {
 	}
 	variables, masked, err := r.withSecrets(withTrace(req))
 	if err != nil {
-		return remove, err
+		return "", err
 	}
 	p.Masked = masked
 	p.Environ = environ(userEnviron(r.isolation.User, os.Environ()), r.host.opts.PassEnv, variables, req.TTY != nil,
@@ -182,24 +182,32 @@ func (r *run) makePlan(dir string) (remove func(), err error) {
 	r.artifacts = r.collection()
 	switch {
 	case r.driven != nil:
-		if remove, err = r.planDriver(p, dir); err != nil {
-			return remove, err
+		if folder, err = r.planDriver(p, dir); err != nil {
+			return folder, err
 		}
 	case req.Command != "":
 		p.Argv = []string{"sh", "-c", req.Command}
 	case req.Language != "":
 		l := languages[req.Language]
 		var file string
-		if file, remove, err = l.writeCode(codeDir(r.isolation, dir), req.Code); err != nil {
-			return func() {}, err
+		if file, err = l.writeCode(codeDir(r.isolation, dir), req.Code); err != nil {
+			return "", err
 		}
-		if err = show(r.isolation, filepath.Dir(file)); err != nil {
-			return remove, err
+		folder = filepath.Dir(file)
+		if err = show(r.isolation, folder); err != nil {
+			return folder, err
 		}
 		p.Argv, err = l.argv(variable(p.Environ, "PATH"), file)
 	}
 	r.plan = p
-	return remove, err
+	return folder, err
+}
+
+// removeFolder removes a folder of makePlan, if there is one.
+func removeFolder(folder string) {
+	if folder != "" {
+		_ = os.RemoveAll(folder)
+	}
 }
 
 func (r *run) timeout() time.Duration {

@@ -43,6 +43,8 @@ type brief struct {
 	// Attempt is that of the order which starts the command. A supervisor that is late with an older order finds a
 	// different Attempt here.
 	Attempt string `json:"attempt,omitempty"`
+	// Folder is that of the code, if it is not in the directory of the run.
+	Folder string `json:"folder,omitempty"`
 	// Shifts are here if there was no room on the disk for a file of their own.
 	Shifts *shifts `json:"shifts,omitempty"`
 }
@@ -97,6 +99,7 @@ func (r *run) runSupervised() {
 	}
 	if err != nil {
 		_ = os.RemoveAll(m.dir)
+		removeFolder(m.folder)
 		if r.end(ending{Outcome: FailedToStart, Error: err.Error()}) {
 			r.forgetKept()
 		}
@@ -131,7 +134,11 @@ func (r *run) handOver(m *remote, t *tracker) error {
 
 // makeOrder writes the files in the directory of the run, and returns the order to start its command.
 func (r *run) makeOrder(m *remote, t *tracker) (*order, error) {
-	if _, err := r.makePlan(m.dir); err != nil {
+	folder, err := r.makePlan(m.dir)
+	if folder != "" && filepath.Dir(folder) != m.dir {
+		m.folder = folder
+	}
+	if err != nil {
 		return nil, err
 	}
 	if r.tail > 0 { // it was claimed while it waited
@@ -148,7 +155,7 @@ func (r *run) makeOrder(m *remote, t *tracker) (*order, error) {
 		Machine:          thisMachine(),
 	}
 	b.Principal, b.Operator = r.holder.Principal, r.holder.Operator
-	b.Artifacts, b.Attempt = r.artifacts, rand.Text()
+	b.Artifacts, b.Folder, b.Attempt = r.artifacts, m.folder, rand.Text()
 	if err := b.save(m.dir); err != nil {
 		return nil, err
 	}
@@ -197,7 +204,7 @@ func (r *run) followRemote(m *remote, t *tracker) {
 		if err == nil {
 			e, ok, ferr := r.followLink(l, m, t)
 			if ok {
-				r.concludeRemote(l, e)
+				r.concludeRemote(l, m, e)
 				return
 			}
 			l.close()
@@ -416,13 +423,14 @@ func eventOf(f *supervisor.Frame) reprise.Event {
 }
 
 // concludeRemote gives the stream its end, and lets the supervisor forget the run when that is kept.
-func (r *run) concludeRemote(l *link, e ending) {
+func (r *run) concludeRemote(l *link, m *remote, e ending) {
 	defer l.close()
 	e.judged = true
 	if !r.endWith(r.last, e) {
 		r.leave()
 		return
 	}
+	removeFolder(m.folder)
 	_ = l.send(call{Op: callForget})
 	l.awaitForgotten()
 }
