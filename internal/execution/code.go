@@ -162,7 +162,7 @@ func (h *Host) createInside(ctx context.Context, inside *run, key reprise.Stream
 	if err := h.admitInside(); err != nil {
 		return nil, false, err
 	}
-	s, created, err = h.log.CreateWith(ctx, reprise.CreateOptions{Owner: code.owner}, key, config)
+	s, created, err = h.createStream(ctx, code)
 	if err != nil || !created {
 		h.active.Done()
 		return s, false, err

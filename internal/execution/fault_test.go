@@ -154,7 +154,8 @@ func TestStartIsToldOfAFailingStore(t *testing.T) {
 	}
 }
 
-// lostCreate is a store whose first Create succeeds and is not answered.
+// lostCreate is a store of which one Create of an execution succeeds and is not answered: the first, or the one after
+// calls was set to 0.
 type lostCreate struct {
 	*memstore.Store
 	calls atomic.Int64
@@ -166,6 +167,23 @@ func (l *lostCreate) Create(ctx context.Context, info reprise.StreamInfo) (repri
 		return reprise.StreamInfo{}, fmt.Errorf("the answer was lost: %w", reprise.ErrUnavailable)
 	}
 	return created, err
+}
+
+// TestCodeWhoseStartWasNotAnsweredRunsOnce: the same request starts it, once.
+func TestCodeWhoseStartWasNotAnsweredRunsOnce(t *testing.T) {
+	store := &lostCreate{Store: memstore.New(nil)}
+	store.calls.Store(1)
+	h := openHost(t, newLog(t, store, nil), execution.Options{})
+	i := openInterpreter(t, h, execution.InterpreterRequest{Language: "bash"})
+	store.calls.Store(0)
+	req := execution.Request{ID: "x", Interpreter: i.ID, Code: "echo once"}
+	if _, _, err := h.Start(longWithin(t), tenant, req); !errors.Is(err, reprise.ErrUnavailable) {
+		t.Fatalf("start: %v", err)
+	}
+	start(t, h, req)
+	if got := ended(t, h, "x"); got.stdout != "once\n" {
+		t.Errorf("%+v", got)
+	}
 }
 
 // TestReadersDoNotHoldACommand leaves a reader that never reads.

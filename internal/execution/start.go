@@ -135,21 +135,23 @@ func (h *Host) attach(ctx context.Context, key reprise.StreamKey, config reprise
 	return x, err == nil
 }
 
+// createStream makes the stream of r. An empty stream of this replica without a run is taken as made: it was left by an
+// earlier start that did not learn that it was created.
+func (h *Host) createStream(ctx context.Context, r *run) (s *reprise.Stream, created bool, err error) {
+	s, created, err = h.log.CreateWith(ctx, reprise.CreateOptions{Owner: r.owner}, r.key, r.config)
+	if err != nil || created || h.find(r.key) != nil {
+		return s, created, err
+	}
+	info, err := s.Info(ctx)
+	return s, err == nil && info.Tail == 0 && info.End == nil && info.Owner == r.owner, err
+}
+
 // create makes the stream and lets the run go. created is false if the execution was
 // there.
 func (h *Host) create(ctx context.Context, r *run) (s *reprise.Stream, created bool, err error) {
-	s, created, err = h.log.CreateWith(ctx, reprise.CreateOptions{Owner: r.owner}, r.key, r.config)
+	s, created, err = h.createStream(ctx, r)
 	if err != nil {
 		return nil, false, err
-	}
-	if !created && h.find(r.key) == nil {
-		// An empty stream of this replica without a run was left by an earlier start that did not learn that its
-		// stream was created.
-		info, err := s.Info(ctx)
-		if err != nil {
-			return nil, false, err
-		}
-		created = info.Tail == 0 && info.End == nil && info.Owner == r.owner
 	}
 	if created {
 		r.writeTo(s)
