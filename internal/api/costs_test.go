@@ -17,9 +17,16 @@ type quietWriter struct {
 	header    http.Header
 	status    int
 	deadlines int // of writes
+	looks     int // at the header after it was written, for each of which net/http makes a copy
 }
 
-func (w *quietWriter) Header() http.Header             { return w.header }
+func (w *quietWriter) Header() http.Header {
+	if w.status != 0 {
+		w.looks++
+	}
+	return w.header
+}
+
 func (w *quietWriter) WriteHeader(status int)          { w.status = status }
 func (w *quietWriter) Write(b []byte) (int, error)     { return len(b), nil }
 func (w *quietWriter) FlushError() error               { return nil }
@@ -47,15 +54,16 @@ func handled(tb testing.TB, server *api.Server, r *http.Request, body string) fu
 		if w.status != http.StatusOK {
 			tb.Fatalf("%s %s: status %d", r.Method, r.URL, w.status)
 		}
-		if w.deadlines != 1 {
-			tb.Fatalf("%s %s: %d deadlines of writes were set, want 1", r.Method, r.URL, w.deadlines)
+		if w.deadlines != 1 || w.looks != 0 {
+			tb.Fatalf("%s %s: %d deadlines of writes were set, want 1; the header was read %d times after it was written",
+				r.Method, r.URL, w.deadlines, w.looks)
 		}
 	}
 }
 
 // costlyRequests are the requests that a server gets most: a publish, a resume, and a state.
-func costlyRequests(tb testing.TB) map[string]func() {
-	w := start(tb, setup{quiet: true})
+func costlyRequests(tb testing.TB, s setup) map[string]func() {
+	w := start(tb, s)
 	w.stream("s")
 	w.stream("ended", strings.Split("abcdefghij", "")...)
 	w.do("POST", "/v1/streams/ended/end", `{"outcome":"completed"}`).is(200)
@@ -76,7 +84,7 @@ func costlyRequests(tb testing.TB) map[string]func() {
 }
 
 func BenchmarkRequest(b *testing.B) {
-	for name, serve := range costlyRequests(b) {
+	for name, serve := range costlyRequests(b, setup{quiet: true}) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -90,10 +98,17 @@ func BenchmarkRequest(b *testing.B) {
 // allocations of the test.
 func TestRequestsAllocateLittle(t *testing.T) {
 	most := map[string]float64{"publish": 26, "resume": 57, "state": 46}
-	for name, serve := range costlyRequests(t) {
+	for name, serve := range costlyRequests(t, setup{quiet: true}) {
 		// The race detector makes pools forget.
 		if n := testing.AllocsPerRun(500, serve); n > most[name] && !raced {
 			t.Errorf("%s: %v allocations, want at most %v", name, n, most[name])
 		}
+	}
+}
+
+// TestLoggedRequestsReadNoHeader: nor do they set deadlines twice. The function of each request looks at both.
+func TestLoggedRequestsReadNoHeader(t *testing.T) {
+	for _, serve := range costlyRequests(t, setup{}) {
+		serve()
 	}
 }

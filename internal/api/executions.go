@@ -134,6 +134,7 @@ func (s *Server) start(ctx context.Context, x *exchange, req execution.Request) 
 	}
 	if err == nil {
 		x.w.Header().Set(executionIDHeader, e.ID)
+		recordOf(x.w).Execution = e.ID
 		path := "/v1/executions/" + url.PathEscape(e.ID)
 		x.w.Header().Set("Location", path)
 		if created {

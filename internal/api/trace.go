@@ -43,7 +43,7 @@ func (rec *record) endSpan(r *http.Request) {
 		otlp.Attribute{Name: "http.response.status_code", Value: int64(status)},
 		otlp.Attribute{Name: "reprise.request", Value: rec.ID},
 		otlp.Attribute{Name: "reprise.tenant", Value: rec.Tenant},
-		otlp.Attribute{Name: "reprise.execution", Value: rec.Header().Get(executionIDHeader)},
+		otlp.Attribute{Name: "reprise.execution", Value: rec.Execution},
 	)
 }
 

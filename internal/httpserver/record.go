@@ -23,6 +23,9 @@ type Record struct {
 	ID string
 	// Principal and Tenant identify the sender of the request, or are "".
 	Principal, Tenant string
+	// Execution is the execution that the request has started or found, or "". The header of the answer has it too, but
+	// once the answer has begun, net/http copies the header for each look at it.
+	Execution string
 	// Quiet is set for a request of which a client sends many: a success is for debugging alone.
 	Quiet bool
 
@@ -114,7 +117,7 @@ func (rec *Record) Log(logger *slog.Logger, r *http.Request) {
 		{"code", string(rec.code)},
 		{"principal", rec.Principal},
 		{"tenant", rec.Tenant},
-		{"execution", rec.Header().Get("Execution-Id")},
+		{"execution", rec.Execution},
 		{"trace", tracecontext.Of(r.Header).TraceID()},
 	} {
 		if optional.value != "" {

@@ -14,10 +14,9 @@ import (
 // response is the ResponseWriter of a response that has left net/http after its header and whole chunks. It writes
 // further chunks (RFC 9112, section 7.1).
 type response struct {
-	conn   *net.TCPConn
-	header http.Header // the part of it that is read later, nil for none
-	buf    *buffer     // nil while it is empty
-	err    error       // of the first write that failed
+	conn *net.TCPConn
+	buf  *buffer // nil while it is empty
+	err  error   // of the first write that failed
 	// glancing is set while a goroutine writes that must not wait.
 	glancing bool
 	// rest are whole chunks, and the rest of one, that are to be sent first. It grows while glancing only.
@@ -42,13 +41,8 @@ type buffer struct {
 
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
-// Header implements http.ResponseWriter. Changes have no effect.
-func (w *response) Header() http.Header {
-	if w.header == nil {
-		return http.Header{}
-	}
-	return w.header
-}
+// Header implements http.ResponseWriter. The header was sent before, so it is empty and changes have no effect.
+func (w *response) Header() http.Header { return http.Header{} }
 
 // WriteHeader implements http.ResponseWriter. The header was sent before.
 func (w *response) WriteHeader(int) {}

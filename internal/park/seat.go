@@ -161,9 +161,6 @@ func (s *Seat) take() bool {
 	request.stop()
 	s.conn, s.kept, s.closing = kept.Take(conn, buffered.Reader), kept, closing
 	s.out.conn = s.conn
-	if id := request.w.Header().Get("Execution-Id"); id != "" {
-		s.out.header = http.Header{"Execution-Id": {id}}
-	}
 	request.swap(&s.out)
 	s.request.Store(nil)
 	return true
