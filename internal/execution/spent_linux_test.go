@@ -29,6 +29,9 @@ func traced(t *testing.T, pid int) (release func()) {
 	}()
 	if err := <-attached; err != nil {
 		close(free)
+		if errors.Is(err, unix.EPERM) && os.Getenv("CI") == "" {
+			t.Skip("this machine lets nobody trace a process: ", err)
+		}
 		t.Fatal("trace a process: ", err)
 	}
 	return func() {
