@@ -17,6 +17,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/headless"
 	"reprise/store/memstore"
 )
 
@@ -27,6 +28,7 @@ const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	execution.Supervise()
+	headless.Run()
 	if dir := os.Getenv(envServe); dir != "" {
 		serveUntilKilled(dir)
 	}

@@ -1,6 +1,5 @@
-// Package headless is for tests of what ends processes. A test program that imports it becomes a process whose first
-// thread has ended while another one goes on, if Env is set in its environment. The kernel shows such a process as a
-// zombie.
+// Package headless is for tests of what ends processes. It makes a test program a process whose first thread has ended
+// while another one goes on. The kernel shows such a process as a zombie.
 package headless
 
 import (
@@ -21,12 +20,12 @@ const (
 	Loud  = "loud" // it prints without end
 )
 
-func init() { // here the goroutine is on the first thread
+// Run does not return if Env is set in the environment. TestMain calls it first.
+func Run() {
 	mode := os.Getenv(Env)
 	if mode == "" {
 		return
 	}
-	runtime.LockOSThread()
 	go func() {
 		pause := time.NewTicker(time.Millisecond)
 		for first := fmt.Sprintf("/proc/self/task/%d/stat", os.Getpid()); ; <-pause.C {
@@ -41,5 +40,15 @@ func init() { // here the goroutine is on the first thread
 			}
 		}
 	}()
-	_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0) // ends the thread alone
+	endFirstThread()
+}
+
+// endFirstThread keeps its thread, so that the next goroutine runs on another one, until it is on the first.
+func endFirstThread() {
+	runtime.LockOSThread()
+	if syscall.Gettid() == os.Getpid() {
+		_, _, _ = syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0) // ends the thread alone
+	}
+	go endFirstThread()
+	select {}
 }

@@ -11,6 +11,11 @@ import (
 	"reprise/internal/headless"
 )
 
+func TestMain(m *testing.M) {
+	headless.Run()
+	m.Run()
+}
+
 // TestProcessWhoseFirstThreadHasEndedIsKilled finds it by its mark.
 func TestProcessWhoseFirstThreadHasEndedIsKilled(t *testing.T) {
 	program, err := os.Executable()

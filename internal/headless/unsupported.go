@@ -1,0 +1,6 @@
+//go:build !linux
+
+package headless
+
+// Run does nothing.
+func Run() {}
