@@ -50,7 +50,7 @@ func (m *Member) receive(lf *life, reader *reprise.Reader) {
 			err = reader.Seek(reprise.After(window.Resume()))
 		case failed.IsZero():
 			failed = time.Now()
-		case m.hears(failed):
+		case m.isDeaf(failed):
 			m.opts.Logger.Error("an inbox cannot be read: its calls and answers are left out",
 				"replica", lf.name, "error", err)
 			failed = time.Time{}
@@ -67,9 +67,9 @@ func (m *Member) receive(lf *life, reader *reprise.Reader) {
 	}
 }
 
-// hears reports whether a failure since then is one of the inbox alone: all beats of a TTL were kept meanwhile. Others
-// take this replica for alive then, and would wait for its answers.
-func (m *Member) hears(failed time.Time) bool {
+// isDeaf reports whether the inbox alone has failed since then: all beats of a TTL were kept meanwhile. Others take
+// this replica for alive then, and would wait for its answers.
+func (m *Member) isDeaf(failed time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if failed.Before(m.lostBeat) {

@@ -19,15 +19,7 @@ import (
 // TestFullDiskOfReplica: a replica whose commands have filled the disk while it was away comes back and takes them
 // over, and nothing is missing.
 func TestFullDiskOfReplica(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=6m"); err != nil {
-		t.Skip("needs to mount a small file system: ", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
+	dir := smallDisk(t)
 	hub := shared.New(memstore.New(nil))
 	opts := execution.Options{RunsDir: filepath.Join(dir, "runs"), Dir: t.TempDir()}
 	incarnation := func() *node {

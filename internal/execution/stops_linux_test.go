@@ -6,10 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
-	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/supervisor"
-	"reprise/store/memstore"
 )
 
 // keepsSilent puts a listener in the place of the supervisor of a run. It accepts connections and answers none of their
@@ -81,16 +79,7 @@ func TestCancelThatIsNotAnsweredIsRepeated(t *testing.T) {
 // does not answer the server that ends its command.
 func TestRemovedWhileAwayAndStandingStill(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	log := newLog(t, memstore.New(nil), nil)
-	opts := execution.Options{RunsDir: t.TempDir()}
-	var pids []int
-	leave(t, log, opts, func(h *execution.Host) {
-		start(t, h, execution.Request{ID: "x", Command: treeCommand})
-		pids = children(await(t, h, "x", "up"))
-	})
-	if err := log.Remove(t.Context(), reprise.StreamKey{Tenant: tenant, Name: "execution:x"}); err != nil {
-		t.Fatal(err)
-	}
+	log, opts, pids := removedWhileAway(t)
 	timedOut, back := keepsSilent(t, runDirs(t, opts)[0])
 	openHost(t, log, opts)
 	<-timedOut

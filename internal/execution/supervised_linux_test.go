@@ -421,8 +421,9 @@ func carriers(id string) (pids []string) {
 	return pids
 }
 
-// TestFullDisk: the command waits until what it wrote was taken, and nothing is missing.
-func TestFullDisk(t *testing.T) {
+// smallDisk is a directory on a file system of 6 MiB.
+func smallDisk(t *testing.T) string {
+	t.Helper()
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=6m"); err != nil {
 		t.Skip("needs to mount a small file system: ", err)
@@ -432,6 +433,12 @@ func TestFullDisk(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	return dir
+}
+
+// TestFullDisk: the command waits until what it wrote was taken, and nothing is missing.
+func TestFullDisk(t *testing.T) {
+	dir := smallDisk(t)
 	log := newLog(t, memstore.New(nil), nil)
 	work := t.TempDir()
 	opts := execution.Options{RunsDir: filepath.Join(dir, "runs"), Dir: work}
@@ -596,11 +603,10 @@ func supervisorsOf(parent int) (pids []string) {
 	return pids
 }
 
-// TestRemovedWhileAway: the stream of a run was removed while no server was there. Its command is ended.
-func TestRemovedWhileAway(t *testing.T) {
-	log := newLog(t, memstore.New(nil), nil)
-	opts := execution.Options{RunsDir: t.TempDir()}
-	var pids []int
+// removedWhileAway leaves the execution x running, with the processes pids, and removes its stream.
+func removedWhileAway(t *testing.T) (log *reprise.Log, opts execution.Options, pids []int) {
+	t.Helper()
+	log, opts = newLog(t, memstore.New(nil), nil), execution.Options{RunsDir: t.TempDir()}
 	leave(t, log, opts, func(h *execution.Host) {
 		start(t, h, execution.Request{ID: "x", Command: treeCommand})
 		pids = children(await(t, h, "x", "up"))
@@ -608,6 +614,12 @@ func TestRemovedWhileAway(t *testing.T) {
 	if err := log.Remove(t.Context(), reprise.StreamKey{Tenant: tenant, Name: "execution:x"}); err != nil {
 		t.Fatal(err)
 	}
+	return log, opts, pids
+}
+
+// TestRemovedWhileAway: the stream of a run was removed while no server was there. Its command is ended.
+func TestRemovedWhileAway(t *testing.T) {
+	log, opts, pids := removedWhileAway(t)
 	h := openHost(t, log, opts)
 	for _, pid := range pids {
 		until(t, "the processes are gone", func() bool { return !alive(pid) })
