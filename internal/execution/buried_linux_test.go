@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/supervisor"
@@ -252,12 +254,15 @@ func putAway(t *testing.T, file string) {
 	}
 }
 
+// putBack undoes putAway. The two change places in one step, since a Host that looks meanwhile would take a missing file
+// for one that was never written.
 func putBack(t *testing.T, file string) {
 	t.Helper()
-	if err := os.Remove(file); err != nil {
+	away := file + ".away"
+	if err := unix.Renameat2(unix.AT_FDCWD, file, unix.AT_FDCWD, away, unix.RENAME_EXCHANGE); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(file+".away", file); err != nil {
+	if err := os.Remove(away); err != nil {
 		t.Fatal(err)
 	}
 }
