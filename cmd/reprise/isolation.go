@@ -148,10 +148,5 @@ func (s *server) secretPaths(c *serveCmd) []string {
 	if c.Store.file != "" {
 		paths = append(paths, c.Store.file)
 	}
-	if file, ok := localPath(c.Store.url, s.dir); ok {
-		for _, suffix := range []string{"", "-wal", "-shm"} {
-			paths = append(paths, file+suffix)
-		}
-	}
-	return paths
+	return append(paths, storePaths(c.Store.url, s.dir)...)
 }

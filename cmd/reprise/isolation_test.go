@@ -60,3 +60,19 @@ func TestReplaceable(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestStorePaths: no command may read a file of the store. An embedded log is a directory, beside which nothing lies.
+func TestStorePaths(t *testing.T) {
+	for url, want := range map[string][]string{
+		"log:/a/log":            {"/a/log"},
+		"encrypt+log:/a/log":    {"/a/log"},
+		"sqlite:/a/db":          {"/a/db", "/a/db-wal", "/a/db-shm"},
+		"compress+sqlite:/a/db": {"/a/db", "/a/db-wal", "/a/db-shm"},
+		"memory:":               nil,
+		"redis://localhost":     nil,
+	} {
+		if got := storePaths(url, nil); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", url, got, want)
+		}
+	}
+}

@@ -55,6 +55,18 @@ func localPath(url string, dir *dataDir) (path string, ok bool) {
 	return path, ok
 }
 
+// storePaths are the files of a sqlite: URL, or the directory of a log: URL.
+func storePaths(url string, dir *dataDir) []string {
+	path, ok := localPath(url, dir)
+	if !ok {
+		return nil
+	}
+	if _, base := storeurl.Split(url); strings.HasPrefix(base, "log:") {
+		return []string{path}
+	}
+	return []string{path, path + "-wal", path + "-shm"}
+}
+
 // localNames is where the stores lie in the data directory whose URLs name no path, by the schemes of these URLs.
 var localNames = map[string]string{"sqlite": storeFile, "log": "log"}
 

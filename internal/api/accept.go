@@ -8,6 +8,13 @@ import (
 	"strings"
 )
 
+// asksForEvents reports whether the client names a type of a response that goes on. Which one it prefers is not looked
+// at.
+func asksForEvents(r *http.Request) bool {
+	accept := r.Header.Get("Accept")
+	return strings.Contains(accept, sseType) || strings.Contains(accept, ndjsonType)
+}
+
 // accepts selects the media type that the client prefers among the offered ones, as in RFC 9110, section 12.5.1. The
 // first one is the default for a client without a preference: a stream must be requested explicitly. Among types of
 // equal weight, an explicitly named stream type precedes the first one, because a client that names it can follow it.

@@ -32,11 +32,16 @@ func (s *Server) answerJSON(x *exchange, status int, text []byte) error {
 	return s.answerText(x, status, reprise.AppendJSONLine(nil, text))
 }
 
+// countedBytes is the size of a response from which net/http does not count it by itself.
+const countedBytes = 2048
+
 // answerText is answerJSON for a text that is sent unchanged.
 func (s *Server) answerText(x *exchange, status int, text []byte) error {
 	h := x.w.Header()
 	h.Set("Content-Type", jsonType)
-	h.Set("Content-Length", strconv.Itoa(len(text)))
+	if len(text) >= countedBytes || x.r.Method == http.MethodHead {
+		h.Set("Content-Length", strconv.Itoa(len(text)))
+	}
 	s.allowWrite(x.w)
 	x.w.WriteHeader(status)
 	_, _ = x.w.Write(text)

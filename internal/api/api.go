@@ -173,7 +173,12 @@ func newServer(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts
 }
 
 // ServeHTTP implements http.Handler.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.serve(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if asksForEvents(r) {
+		growStack(len(r.Method))
+	}
+	s.serve(w, r)
+}
 
 // errDraining is why requests that are under way are ended by Drain.
 var errDraining = fmt.Errorf("%w: the server is shutting down", reprise.ErrClosed)

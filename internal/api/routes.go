@@ -319,9 +319,7 @@ func (s *Server) endWithCredential(x *exchange, rt *route) {
 // mayPark returns the context of the request, which for a response that may be parked lives as long as the response.
 func (s *Server) mayPark(x *exchange, rt *route) context.Context {
 	follows := rt.path == "/v1/executions" || strings.HasSuffix(rt.path, "/events")
-	accept := x.r.Header.Get("Accept")
-	follows = follows && (strings.Contains(accept, sseType) || strings.Contains(accept, ndjsonType))
-	if s.opts.Parking == nil || !follows {
+	if s.opts.Parking == nil || !follows || !asksForEvents(x.r) {
 		return x.r.Context()
 	}
 	rec := recordOf(x.w)

@@ -254,8 +254,8 @@ func putAway(t *testing.T, file string) {
 	}
 }
 
-// putBack undoes putAway. The two change places in one step, since a Host that looks meanwhile would take a missing file
-// for one that was never written.
+// putBack undoes putAway. The two change places in one step, since a Host that looks meanwhile would take a missing
+// file for one that was never written.
 func putBack(t *testing.T, file string) {
 	t.Helper()
 	away := file + ".away"
