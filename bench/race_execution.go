@@ -7,33 +7,64 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"reprise/bench/limit"
 )
 
 // shortRace is C2: short commands, so many at a time, each from the request to its end event. The limit starts the same
-// program and waits for it, as often at a time.
+// program and waits for it, as often at a time. The peer also syncs a record before each start and another one after
+// each end, as whoever must not lose them has to.
 func shortRace(parallel int) Race {
-	const limit = "limit=exec"
-	row := func(store string) Row {
+	const limit, synced = "limit=exec", "peer=exec-synced"
+	row := func(store string, peers ...string) Row {
 		return Row{
 			Target: "C2", What: fmt.Sprintf("/bin/true by the server, %d at a time, %s", parallel, store),
-			Unit: "commands/s", Ours: "store=" + store, Limit: limit, Goal: Bound{Than: limit, Least: 0.5},
+			Unit: "commands/s", Ours: "store=" + store, Limit: limit, Peers: peers,
+			Goal: Bound{Than: limit, Least: 0.5},
 		}
 	}
 	return Race{
 		Name: fmt.Sprintf("CommandsShort%d", parallel),
 		Contenders: []Contender{
 			{limit, func(_ context.Context, scale Scale) (Runner, error) {
-				return shortLap(scale, parallel, func(int) error { return exec.Command("/bin/true").Run() }), nil
+				return shortLap(scale, parallel, runTrue), nil
 			}, false},
+			{synced, shortSynced(parallel), false},
 			{"store=memory", shortProduct("memory:", parallel), false},
 			{"store=log", shortProduct("log:", parallel), false},
 			{"store=sqlite", shortProduct("sqlite:", parallel), false},
 		},
-		Rows: []Row{row("memory"), row("log"), row("sqlite")},
+		Rows: []Row{row("memory"), row("log", synced), row("sqlite", synced)},
+	}
+}
+
+func runTrue(int) error { return exec.Command("/bin/true").Run() }
+
+// shortSynced runs commands between two records of a preallocated file, each synced together with those that wait at
+// the same time. They are as long as those of the server.
+func shortSynced(parallel int) func(context.Context, Scale) (Runner, error) {
+	return func(_ context.Context, scale Scale) (Runner, error) {
+		dir, remove, err := tempDir()
+		if err != nil {
+			return nil, err
+		}
+		log, err := limit.CreateFileLog(filepath.Join(dir, "runs"), 64<<20)
+		if err != nil {
+			return nil, errors.Join(err, remove())
+		}
+		begun, ended := make([]byte, 1100), make([]byte, 200)
+		lap := shortLap(scale, parallel, func(which int) error {
+			if err := log.Append(begun); err != nil {
+				return err
+			}
+			return errors.Join(runTrue(which), log.Append(ended))
+		})
+		return closing{lap, func() error { return errors.Join(log.Close(), remove()) }}, nil
 	}
 }
 
