@@ -6,11 +6,15 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 const (
 	minBlock = 512
 	maxBlock = 64 << 10
+	// growth is how many times the next block fits into the earlier ones. With fewer, more memory waits for events;
+	// with more, blocks are so small that their heads count.
+	growth = 4
 	// maxShared is the size up to which large batches share a block.
 	maxShared = 128 << 10
 	// page is the unit in which the runtime allocates memory for blocks that are larger than 32 KiB.
@@ -27,8 +31,10 @@ type block struct {
 	ends []uint32
 	// cold is true for a block that was read from the store for one reader.
 	cold bool
+	// held is the memory of the stream's blocks up to this one, at most growth * maxBlock.
+	held int32
 
-	wire wire
+	wire atomic.Pointer[wire] // nil before the first reader
 }
 
 // wire is the wire form of the events of a block, shared by all readers.
@@ -51,14 +57,23 @@ type Encoder interface {
 	AppendEvent(dst []byte, e *Event, cursorSuffix string) []byte
 }
 
-// newBlock returns an empty block with room for size bytes. Blocks of a stream grow from minBlock to maxBlock, so that
-// a quiet stream uses little memory.
-func newBlock(first uint64, size, before int) *block {
-	room := max(size, min(max(2*before, minBlock), maxBlock))
-	if room >= maxBlock && size > maxBlock/8 {
+// newBlock returns an empty block with room for size bytes, for events after those of before, which is nil for the
+// first block of a stream. Blocks grow from minBlock to maxBlock, by a part of what the stream has. So a quiet stream
+// uses little memory, and little of it is for events that may never come.
+func newBlock(first uint64, size int, before *block) *block {
+	held := 0
+	if before != nil {
+		held = max(int(before.held), cap(before.buf))
+	}
+	room := max(size, min(max(held/growth, minBlock), maxBlock))
+	switch {
+	case room < maxBlock:
+		room -= room % size // what is left could not be used by another batch of this size
+	case size > maxBlock/8:
 		room = roomForBatches(size, room)
 	}
-	return &block{first: first, buf: make([]byte, 0, room)}
+	buf := slices.Grow([]byte(nil), room) // which uses all of the memory that the runtime gives for it
+	return &block{first: first, buf: buf, held: int32(min(held+cap(buf), growth*maxBlock))}
 }
 
 // roomForBatches returns room for a whole number of batches of size bytes, with the least memory for each of them. A
@@ -214,11 +229,20 @@ func (r Events) Encoded(enc Encoder) []byte {
 	if r.Len() == 0 {
 		return nil
 	}
-	if shared, ok := r.block.wire.encoded(r, enc); ok {
+	if shared, ok := r.block.shared().encoded(r, enc); ok {
 		return shared
 	}
 	dst, _ := r.encode(nil, enc, r.lo, math.MaxInt) // outside the lock: the others do not wait for it
 	return dst
+}
+
+// shared returns the wire form that readers of the block share.
+func (b *block) shared() *wire {
+	if w := b.wire.Load(); w != nil {
+		return w
+	}
+	b.wire.CompareAndSwap(nil, new(wire))
+	return b.wire.Load()
 }
 
 // encode appends the wire form of the events from index i on to dst, until dst has at least enough bytes. It returns

@@ -357,16 +357,17 @@ func (st *staged) reserve(size, count int) {
 		return
 	}
 	batch := st.buf[st.from:]
-	before, expected := 0, 0
-	if st.block != nil {
-		before, expected = cap(st.block.buf), len(st.block.ends)
-	}
+	before := st.block
 	base := uint32(st.from)
 	lengths := st.ends[len(st.ends)-st.count:]
 	st.block = newBlock(st.first, len(batch)+max(size, len(batch)), before)
 	st.from = 0
 	st.buf = append(st.block.buf, batch...)
-	st.ends = make([]uint32, 0, max(8, expected, len(lengths)+count))
+	expected := cap(st.buf) * count / size // if all are as these
+	if before != nil {
+		expected = min(expected, 2*len(before.ends))
+	}
+	st.ends = make([]uint32, 0, max(expected, len(lengths)+count))
 	for _, end := range lengths {
 		st.ends = append(st.ends, end-base)
 	}
