@@ -115,6 +115,9 @@ func IsServer(args []string) bool { return len(args) > 1 && args[0] == serveArg 
 
 // Serve is a server until stdin ends; args are those of IsServer.
 func Serve(ctx context.Context, args []string) error {
+	if program := copies[args[1]]; program != nil {
+		return program(args[2:])
+	}
 	start := servers[args[1]]
 	switch args[1] {
 	case "contender":
