@@ -57,7 +57,7 @@ func (s *simulation) checkMemory() {
 			continue
 		}
 		m := r.log.Memory()
-		if bound := int64(m.Streams) * int64(s.config.tailBytes+maxBlock+2*s.largest); m.TailBytes > bound {
+		if bound := int64(m.Streams) * int64(s.config.tailBytes+max(maxBlock, 2*s.largest)); m.TailBytes > bound {
 			s.fail("G7: r%d holds %d bytes of events of %d streams, %d are allowed",
 				r.number, m.TailBytes, m.Streams, bound)
 		}
