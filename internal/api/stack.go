@@ -1,8 +1,7 @@
 package api
 
-// eventsStack is a power of two. With the frames below, it takes the stack of a goroutine of net/http to the size that
-// a reader of events needs, which is 16 KiB: the deepest call is the one in which net/http writes the head of the
-// response.
+// eventsStack, with the frames below, takes the stack of a goroutine of net/http to the size that a reader of events
+// needs, which is 16 KiB: the deepest call is the one in which net/http writes the head of the response.
 const eventsStack = 8 << 10
 
 // growStack lets the stack of this goroutine grow before the layers of a response are on it. It would grow anyway, but
