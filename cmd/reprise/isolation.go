@@ -148,5 +148,8 @@ func (s *server) secretPaths(c *serveCmd) []string {
 	if c.Store.file != "" {
 		paths = append(paths, c.Store.file)
 	}
+	if dir, ok := archiveDir(c.Archive); ok {
+		paths = append(paths, dir)
+	}
 	return append(paths, storePaths(c.Store.url, s.dir)...)
 }

@@ -76,3 +76,23 @@ func TestStorePaths(t *testing.T) {
 		}
 	}
 }
+
+// TestSecretPathsNameWhatServerKeeps: the archive holds the output of all tenants, as the store does.
+func TestSecretPathsNameWhatServerKeeps(t *testing.T) {
+	s := &server{dir: &dataDir{path: "/data"}}
+	c := &serveCmd{}
+	c.Data, c.Secrets, c.TLSKey = "/data", "/secrets", "/tls/key"
+	c.Store.url = "sqlite:/db/events"
+	for url, want := range map[string]bool{"file:/archive": true, "file:///archive": true, "s3://archive": false, "": false} {
+		c.Archive = url
+		paths := s.secretPaths(c)
+		if got := slices.Contains(paths, "/archive"); got != want {
+			t.Errorf("--archive %q: %q", url, paths)
+		}
+		for _, path := range []string{"/data", "/secrets", "/tls/key", "/db/events", "/db/events-wal"} {
+			if !slices.Contains(paths, path) {
+				t.Errorf("%s is not among %q", path, paths)
+			}
+		}
+	}
+}

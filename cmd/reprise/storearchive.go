@@ -45,15 +45,16 @@ Exit codes: 0 all is archived; 1 something could not be archived; 2 wrong usage.
 // openArchive opens the archive that a URL names. An archive of files or in a bucket is a *archive.Store, which can be
 // read; a topic can only be written.
 func openArchive(ctx context.Context, url string) (archive.Sink, error) {
-	scheme, rest, _ := strings.Cut(url, ":")
+	scheme, _, _ := strings.Cut(url, ":")
 	var place archive.Place
 	var err error
 	switch scheme {
 	case "file":
-		if rest = strings.TrimPrefix(rest, "//"); rest == "" {
+		dir, ok := archiveDir(url)
+		if !ok {
 			return nil, usage("archive %s: want file:DIR", url)
 		}
-		place, err = archive.OpenFolder(rest)
+		place, err = archive.OpenFolder(dir)
 	case "s3", "kafka":
 		helper, err := startArchiveHelper(ctx, url)
 		if err != nil {
@@ -109,10 +110,17 @@ func isArchive(url string) bool {
 	return strings.HasPrefix(url, "file:") || strings.HasPrefix(url, "s3:")
 }
 
+// archiveDir is the directory of an archive file:DIR.
+func archiveDir(url string) (dir string, ok bool) {
+	dir, ok = strings.CutPrefix(url, "file:")
+	dir = strings.TrimPrefix(dir, "//")
+	return dir, ok && dir != ""
+}
+
 // openArchiveStore opens an existing archive for reading.
 func openArchiveStore(ctx context.Context, url string) (reprise.Store, error) {
-	if dir, ok := strings.CutPrefix(url, "file:"); ok {
-		if _, err := os.Stat(strings.TrimPrefix(dir, "//")); errors.Is(err, fs.ErrNotExist) {
+	if dir, ok := archiveDir(url); ok {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("there is no archive yet: %w", err)
 		}
 	}

@@ -2,8 +2,8 @@
 // the reprise program. They are served by a program of their own, reprise-archive, and this package is its client.
 //
 // A [Helper] starts the program, writes the URL of the archive to its stdin as one line, and reads one line of JSON
-// from its stdout, a [Hello], which says that the archive is open or why not. Requests are HTTP/1.1 over a Unix socket
-// in a folder that only this user can enter:
+// from its stdout, a [Hello], which says that the archive is open or why not. Requests are HTTP/2 over the same pipes,
+// so that no other process of the same user can make any:
 //
 //	PUT    /file?name=NAME           the body is the file; an incomplete body stores nothing
 //	POST   /open?name=NAME           a handle and the size of the file

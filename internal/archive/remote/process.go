@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
 
 	"reprise"
@@ -92,24 +90,20 @@ func start(ctx context.Context, program, url string) (*process, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	dir, err := os.MkdirTemp("", "reprise-archive-") // 0700
-	if err != nil {
-		return nil, fmt.Errorf("%w: %v", reprise.ErrUnavailable, err)
-	}
-	socket := filepath.Join(dir, "s")
-	cmd := exec.Command(program, socket) // it outlives ctx
+	cmd := exec.Command(program, ProtocolArgument) // it outlives ctx
 	cmd.Stderr = os.Stderr
 	stdin, err1 := cmd.StdinPipe()
 	stdout, err2 := cmd.StdoutPipe()
 	if err := errors.Join(err1, err2); err != nil {
-		return nil, fmt.Errorf("%w: %v", reprise.ErrUnavailable, errors.Join(err, os.Remove(dir)))
+		return nil, fmt.Errorf("%w: %v", reprise.ErrUnavailable, err)
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("%w: %v", reprise.ErrUnavailable, errors.Join(err, os.Remove(dir)))
+		return nil, fmt.Errorf("%w: %v", reprise.ErrUnavailable, err)
 	}
-	p := &process{pid: cmd.Process.Pid, stdin: stdin, over: make(chan struct{}), client: client(socket)}
+	p := &process{pid: cmd.Process.Pid, stdin: stdin, over: make(chan struct{})}
 	hello := make(chan error, 1)
-	go p.attend(cmd, url, stdin, stdout, dir, hello)
+	go p.attend(cmd, url, NewConn(stdout, stdin), hello)
+	var err error
 	select {
 	case err = <-hello:
 	case <-ctx.Done():
@@ -123,18 +117,30 @@ func start(ctx context.Context, program, url string) (*process, error) {
 }
 
 // attend says the URL, hears the Hello, and waits for the end of the process.
-func (p *process) attend(cmd *exec.Cmd, url string, stdin io.Writer, stdout io.Reader, dir string, hello chan<- error) {
-	_, _ = io.WriteString(stdin, url+"\n") // what cannot be written is seen by the missing answer
-	hello <- readHello(stdout)
-	_, _ = io.Copy(io.Discard, stdout)
+func (p *process) attend(cmd *exec.Cmd, url string, conn *Conn, hello chan<- error) {
+	_, _ = io.WriteString(conn, url+"\n") // what cannot be written is seen by the missing answer
+	err := readHello(conn)
+	var requests *http.ClientConn
+	if err == nil {
+		requests, err = requestsOver(conn)
+	}
+	if requests != nil {
+		p.client = &http.Client{Transport: requests}
+	}
+	hello <- err
+	if err != nil {
+		_ = conn.Close()
+	}
+	<-conn.Closed()
+	if requests != nil {
+		_ = requests.Close()
+	}
 	_ = cmd.Wait() // how it ended changes nothing
-	_ = os.RemoveAll(dir)
-	p.client.CloseIdleConnections()
 	close(p.over)
 }
 
-func readHello(stdout io.Reader) error {
-	line, err := bufio.NewReader(stdout).ReadBytes('\n')
+func readHello(conn *Conn) error {
+	line, err := conn.ReadLine()
 	if err != nil {
 		return fmt.Errorf("%w: the archive helper ended before it said anything", reprise.ErrUnavailable)
 	}
@@ -149,18 +155,18 @@ func readHello(stdout io.Reader) error {
 	return nil
 }
 
+// requestsOver makes requests over conn.
+func requestsOver(conn *Conn) (*http.ClientConn, error) {
+	t := &http.Transport{
+		Protocols: new(http.Protocols), DisableCompression: true,
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return conn, nil },
+	}
+	t.Protocols.SetUnencryptedHTTP2(true)
+	return t.NewClientConn(context.Background(), "http", "reprise-archive:80")
+}
+
 // stop ends the process and waits for that.
 func (p *process) stop() {
 	_ = p.stdin.Close()
 	<-p.over
-}
-
-// client is an HTTP client whose every connection goes to the socket.
-func client(socket string) *http.Client {
-	return &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", socket)
-		},
-		MaxIdleConnsPerHost: 8, DisableCompression: true,
-	}}
 }

@@ -14,7 +14,10 @@ import (
 )
 
 // Protocol is the version of what helper and client say to each other. Both are built from the same commit.
-const Protocol = 1
+const Protocol = 2
+
+// ProtocolArgument is the argument of a helper: its stdin and stdout are the connection.
+const ProtocolArgument = "--stdio"
 
 // Hello is the first line that a helper writes to its stdout.
 type Hello struct {

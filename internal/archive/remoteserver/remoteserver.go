@@ -3,19 +3,14 @@
 package remoteserver
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"reprise"
 	"reprise/internal/archive"
@@ -24,55 +19,49 @@ import (
 	"reprise/internal/archive/s3archive"
 )
 
-// Main runs the program with the arguments args, which are the path of the socket, and returns its exit code.
+// Main runs the program with the arguments args and returns its exit code. Its stdin and stdout are a connection to
+// the reprise program that has started it.
 func Main(args []string) int {
-	if len(args) != 1 || !filepath.IsAbs(args[0]) {
+	if len(args) != 1 || args[0] != remote.ProtocolArgument {
 		fmt.Fprintln(os.Stderr, "reprise-archive is started by reprise for archives s3:... and kafka:...; "+
 			`see "reprise store archive --help"`)
 		return 2
 	}
 	// A Ctrl-C reaches the parent too, which has work to do before its stdin pipe to us ends.
 	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	if err := serve(args[0], os.Stdin, os.Stdout); err != nil {
+	conn := remote.NewConn(os.Stdin, os.Stdout)
+	os.Stdout = os.Stderr // no library writes between the frames
+	if err := serve(conn); err != nil {
 		fmt.Fprintln(os.Stderr, "reprise-archive:", err)
 		return 1
 	}
 	return 0
 }
 
-// serve reads the URL from stdin, says hello to stdout, and serves until stdin ends.
-func serve(socket string, stdin io.Reader, stdout io.Writer) error {
-	defer os.RemoveAll(filepath.Dir(socket))
+// serve reads the URL, says hello, and serves until the connection ends.
+func serve(conn *remote.Conn) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	lines := bufio.NewReader(stdin)
-	url, err := lines.ReadString('\n')
+	url, err := conn.ReadLine()
 	if err != nil {
 		return fmt.Errorf("no URL on stdin: %w", err)
 	}
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		defer stop() // an Open that waits for a server
-		_, _ = io.Copy(io.Discard, lines)
-	}()
-	s, err := open(ctx, strings.TrimSuffix(url, "\n"))
+	begun := conn.Watch(stop) // the parent may end while open waits for a server
+	s, err := open(ctx, strings.TrimSuffix(string(url), "\n"))
 	if err != nil {
-		_, err = stdout.Write(remote.Line(remote.Hello{Protocol: remote.Protocol, Error: remote.ProblemOf(err)}))
+		_, err = conn.Write(remote.Line(remote.Hello{Protocol: remote.Protocol, Error: remote.ProblemOf(err)}))
 		return err
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "unix", socket)
-	if err != nil {
-		return errors.Join(err, s.close())
-	}
-	server := &http.Server{Handler: s.routes(), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: s.routes(), Protocols: new(http.Protocols)}
+	server.Protocols.SetUnencryptedHTTP2(true)
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	if _, err := stdout.Write(remote.Line(remote.Hello{Protocol: remote.Protocol})); err == nil {
-		<-over
+	if _, err = conn.Write(remote.Line(remote.Hello{Protocol: remote.Protocol})); err == nil {
+		<-begun
+		go func() { served <- server.Serve(remote.NewListener(conn)) }()
+		<-conn.Closed()
+		err = server.Close()
+		<-served
 	}
-	err = server.Close()
-	<-served
 	return errors.Join(err, s.close())
 }
 
