@@ -15,21 +15,21 @@ import (
 // isolationFlags say how the commands that we start are isolated.
 type isolationFlags struct {
 	Isolation      string   `enum:",none,limits,landlock,bubblewrap" default:"" placeholder:"LEVEL" help:"Default isolation of commands: none, limits, landlock or bubblewrap. Default: limits if this machine supports it."`
-	LeastIsolation string   `enum:",none,limits,landlock,bubblewrap" default:"" placeholder:"LEVEL" help:"Weakest level that a start may ask for. Default: none."`
+	LeastIsolation string   `enum:",none,limits,landlock,bubblewrap" default:"" placeholder:"LEVEL" help:"Weakest level at which a command runs. Default: none."`
 	Hide           []string `sep:"none" placeholder:"PATH" help:"File or directory that commands cannot reach, in addition to the data directory. May be repeated."`
 	Writable       []string `sep:"none" placeholder:"DIR" help:"Directory below which commands may write at the levels landlock and bubblewrap. May be repeated."`
 	Network        string   `enum:"on,off" default:"on" placeholder:"on|off" help:"Network of commands; off leaves them only their own loopback interface. Default: ${default}."`
 	RunAs          []string `sep:"none" placeholder:"[TENANT=]USER" help:"User that commands run as, or those of one tenant; the server must be root. May be repeated. Default: the server's user."`
 }
 
-// config is what the flags ask for. hidden is out of reach at every level but none.
-func (f *isolationFlags) config(hidden ...string) (isolation.Config, error) {
+// config is what the flags ask for. secrets are out of reach at every level but none.
+func (f *isolationFlags) config(secrets ...string) (isolation.Config, error) {
 	c := isolation.Config{
 		Level: isolation.Level(f.Isolation), Least: isolation.Level(f.LeastIsolation),
 		Access: isolation.Access{Offline: f.Network == "off"},
 	}
 	var err error
-	if c.Access.Hidden, err = absolute(append(hidden, f.Hide...)); err != nil {
+	if c.Masks, err = isolation.OpenMasks(append(secrets, f.Hide...)...); err != nil {
 		return c, err
 	}
 	if c.Access.Writable, err = absolute(f.Writable); err != nil {
@@ -45,7 +45,7 @@ func (f *isolationFlags) config(hidden ...string) (isolation.Config, error) {
 	}
 	for _, tenant := range append(slices.Sorted(maps.Keys(c.Users)), "") {
 		of := c.For(tenant)
-		if _, err := of.Resolve("", isolation.Access{}); err != nil {
+		if _, err := of.Resolve(c.Level, isolation.Access{}); err != nil {
 			return c, usage("--isolation: %w; \"reprise doctor\" says what this machine gives", err)
 		}
 	}
@@ -114,8 +114,8 @@ func (f *isolationFlags) isolate(logger *slog.Logger, secrets ...string) (isolat
 	case root:
 		logger.Info("commands run as root", "isolation", plan.Level, "advice", "--run-as names another user")
 	}
-	if files := replaceable(c.Access.Hidden); len(files) > 0 &&
-		(plan.Layers.Hidden == isolation.ByMounts || plan.Layers.Hidden == isolation.ByBubblewrap) {
+	if files := replaceable(c.Masks.Paths()); len(files) > 0 &&
+		plan.Layers.Hidden == isolation.ByMounts {
 		logger.Warn("when a hidden file is replaced or made, commands that run already can read the new one",
 			"files", files, "advice", "put them into a directory that is hidden as a whole (--hide DIR)")
 	}

@@ -41,7 +41,7 @@ func (r *run) collection() *artifact.Collection {
 		return nil
 	}
 	return &artifact.Collection{
-		Dir: r.request.cwd(r.host.opts.Dir), Patterns: r.request.Artifacts, Hidden: r.isolation.Access.Hidden,
+		Dir: r.request.cwd(r.host.opts.Dir), Patterns: r.request.Artifacts, Hidden: r.isolation.Masked(),
 		MaxBytes: r.host.opts.MaxArtifactBytes,
 	}
 }

@@ -27,6 +27,16 @@ func given(t *testing.T, level isolation.Level) {
 	}
 }
 
+// masks holds paths as a server does.
+func masks(t *testing.T, paths ...string) *isolation.Masks {
+	t.Helper()
+	m, err := isolation.OpenMasks(paths...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
 // secretDir is a directory as a server has one.
 func secretDir(t *testing.T) string {
 	t.Helper()
@@ -44,7 +54,7 @@ func secretDir(t *testing.T) string {
 func TestIsolationLevels(t *testing.T) {
 	secrets := secretDir(t)
 	h := newHost(t, execution.Options{
-		StateDir: secrets, Isolation: isolation.Config{Access: isolation.Access{Hidden: []string{secrets}}},
+		StateDir: secrets, Isolation: isolation.Config{Masks: masks(t, secrets)},
 	})
 	for _, level := range levels {
 		t.Run(string(level), func(t *testing.T) {
@@ -292,8 +302,8 @@ func TestRunAs(t *testing.T) {
 	u, as := anotherUser(t)
 	secrets := secretDir(t)
 	h := newHost(t, execution.Options{Dir: "/", StateDir: secrets, Isolation: isolation.Config{
-		Access: isolation.Access{Hidden: []string{secrets}},
-		User:   as,
+		Masks: masks(t, secrets),
+		User:  as,
 	}})
 	for _, level := range append(levels, isolation.None) {
 		t.Run(string(level), func(t *testing.T) {

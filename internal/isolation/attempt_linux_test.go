@@ -172,7 +172,7 @@ func succeeded(output string) bool {
 func TestAttemptsFailAtLevelsThatStopThem(t *testing.T) {
 	f := newField(t)
 	t.Setenv("TMPDIR", f.work) // which the levels that bound writing leave writable
-	config := Config{Access: Access{Hidden: []string{f.data}}}
+	config := Config{Masks: masks(t, f.data)}
 	plain := resolve(t, config, None, Access{})
 	for _, way := range ways {
 		t.Run(strings.ReplaceAll(way.name, " ", "_"), func(t *testing.T) {
@@ -226,23 +226,25 @@ func TestAttemptsWithoutMounts(t *testing.T) {
 	t.Setenv("TMPDIR", f.work)
 	m := *Probe()
 	m.Mounts = errNotLinux
-	config := Config{Access: Access{Hidden: []string{f.data}}, Machine: &m}
-	if _, err := config.Resolve(Limits, Access{}); err == nil {
-		t.Error("the level limits is given")
-	}
-	p := resolve(t, config, Landlock, Access{})
-	for _, way := range ways {
-		// What the caller is root for is stopped by mounts alone.
-		if !slices.Contains(way.levels, Landlock) || way.needs != nil {
-			continue
+	config := Config{Masks: masks(t, f.data), Machine: &m}
+	for _, level := range []Level{Limits, Landlock} {
+		p := resolve(t, config, level, Access{})
+		for _, way := range ways {
+			// What the caller is root for is stopped by mounts alone.
+			if !slices.Contains(way.levels, level) || way.needs != nil || way.name == "list" {
+				continue
+			}
+			if out, _ := shell(t, p, f.work, way.command, f.env...); succeeded(out) {
+				t.Errorf("%s at %s: %s", way.name, level, out)
+			}
 		}
-		if out, _ := shell(t, p, f.work, way.command, f.env...); succeeded(out) {
-			t.Errorf("%s: %s", way.name, out)
+		const work = "cat $SELF >/dev/null && ls / >/dev/null && echo x >file && rm file"
+		if out, code := shell(t, p, f.work, work, f.env...); code != 0 {
+			t.Errorf("ordinary work at %s: %s", level, out)
 		}
 	}
-	const work = "cat $SELF >/dev/null && ls / >/dev/null && echo x >file && rm file"
-	if out, code := shell(t, p, f.work, work, f.env...); code != 0 {
-		t.Errorf("ordinary work: %s", out)
+	if out, code := shell(t, resolve(t, config, "", Access{}), f.work, "echo x >$OUTSIDE/new && rm $OUTSIDE/new", f.env...); code != 0 {
+		t.Errorf("limits lets write elsewhere: %s", out)
 	}
 }
 
@@ -257,7 +259,7 @@ func TestUserHidesWhatItHasNoRightsTo(t *testing.T) {
 	defer os.RemoveAll(dir)
 	must(t, os.Chmod(dir, 0o755))
 	m := *Probe()
-	m.Mounts = errNotLinux
+	m.Mounts, m.Landlock = errNotLinux, 0
 	for _, of := range []struct {
 		name    string
 		mode    os.FileMode
@@ -275,7 +277,7 @@ func TestUserHidesWhatItHasNoRightsTo(t *testing.T) {
 		must(t, os.Chown(path, of.uid, 1235))
 		must(t, os.Chmod(path, of.mode))
 		user := &User{Name: "build", UID: 1234, GID: 1234, Groups: []int{1235}}
-		config := Config{User: user, Machine: &m, Access: Access{Hidden: []string{path}}}
+		config := Config{User: user, Machine: &m, Masks: masks(t, path)}
 		p, err := config.Resolve(Limits, Access{})
 		if _, refused := errors.AsType[*RefusedError](err); refused != of.refused {
 			t.Errorf("%s: %+v, %v", of.name, p, err)
@@ -288,7 +290,7 @@ func TestUserHidesWhatItHasNoRightsTo(t *testing.T) {
 	must(t, os.Chmod(dir, 0o700))
 	config := Config{
 		User: &User{Name: "build", UID: 1234, GID: 1234}, Machine: &m,
-		Access: Access{Hidden: []string{filepath.Join(dir, "for-all")}},
+		Masks: masks(t, filepath.Join(dir, "for-all")),
 	}
 	if _, err := config.Resolve(Limits, Access{}); err != nil {
 		t.Errorf("in a directory that the user may not enter: %v", err)

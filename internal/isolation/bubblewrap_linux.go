@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -18,6 +19,9 @@ import (
 // tryBubblewrap runs the program at path with all that commands need of it, under the layers that it gets itself.
 func tryBubblewrap(path string) error {
 	m := Probe()
+	if m.Mounts != nil {
+		return m.Mounts
+	}
 	p := &Plan{Level: Bubblewrap, Given: m.Given, machine: m, Temporary: os.TempDir(), Access: Access{Offline: true}}
 	p.layer()
 	r, w, err := os.Pipe()
@@ -25,8 +29,10 @@ func tryBubblewrap(path string) error {
 		return err
 	}
 	defer r.Close()
-	argv := p.bubblewrapped(path, []string{path, "--version"}, "/")
-	process, err := p.start(path, argv, &os.ProcAttr{Files: []*os.File{nil, w, w}, Sys: &syscall.SysProcAttr{}}, false)
+	p.Given.Bubblewrap = path
+	process, err := p.Start(path, []string{path, "--version"}, &os.ProcAttr{
+		Dir: "/", Env: []string{}, Files: []*os.File{nil, w, w}, Sys: &syscall.SysProcAttr{},
+	})
 	w.Close()
 	if err != nil {
 		return err
@@ -41,43 +47,58 @@ func tryBubblewrap(path string) error {
 	return err
 }
 
-// bubblewrapped is how bwrap starts the command. Everybody can read it: it holds paths, and the command.
-func (p *Plan) bubblewrapped(path string, argv []string, dir string) []string {
-	args := []string{
-		"bwrap", "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts",
+// bubblewrapped returns the options with which bwrap starts the command, and its argv. What is masked is hidden before
+// bwrap starts, so that bwrap gets at it by no name. Everybody can read argv: it holds the command.
+func (p *Plan) bubblewrapped(path string, argv, env []string, dir string) (options, args []string) {
+	options = []string{
+		"--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts",
 		"--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
 		"--tmpfs", p.Temporary,
 	}
 	if p.isRoot() { // its own /proc is writable for root, also without capabilities
 		for _, path := range p.Given.Settings {
 			if within(path, "/proc") {
-				args = append(args, "--ro-bind-try", path, path)
+				options = append(options, "--ro-bind-try", path, path)
 			}
 		}
 	}
 	if p.Access.Offline {
-		args = append(args, "--unshare-net")
+		options = append(options, "--unshare-net")
 	}
 	for _, root := range slices.Concat(p.Access.Writable, []string{dir}) {
-		args = append(args, "--bind", root, root)
-	}
-	var covers []string
-	for _, hidden := range hiddenRoots(p.Access.Hidden) {
-		if p.User != nil && !p.User.reaches(hidden) {
-			continue // bwrap, which runs as the same user, cannot either
-		}
-		if info, err := os.Stat(hidden); err == nil && info.IsDir() {
-			args, covers = append(args, "--tmpfs", hidden), append(covers, "--remount-ro", hidden)
-		} else {
-			args = append(args, "--ro-bind", "/dev/null", hidden)
-		}
+		options = append(options, "--bind", root, root)
 	}
 	for _, visible := range p.Visible {
-		args = append(args, "--ro-bind", visible, visible)
+		options = append(options, "--ro-bind", visible, visible)
 	}
-	args = append(args, covers...)
-	args = append(args, "--chdir", dir, "--", path)
-	return append(args, argv[1:]...)
+	for _, entry := range env {
+		name, value, _ := strings.Cut(entry, "=")
+		options = append(options, "--setenv", name, value)
+	}
+	options = append(options, "--chdir", dir)
+	return options, append([]string{"--", path}, argv[1:]...)
+}
+
+// wrap returns the path, argv and environment of bwrap for those of a command. The environment of bwrap is empty, since
+// variables such as LD_PRELOAD would choose what bwrap does; the command gets its own one from the options, which a
+// descriptor holds, since it may contain secrets.
+func (p *program) wrap(pl *Plan, path string, argv, env []string, dir string) (string, []string, []string, error) {
+	options, args := pl.bubblewrapped(path, argv, env, dir)
+	fd, err := unix.MemfdCreate("bwrap", unix.MFD_CLOEXEC)
+	if err != nil {
+		return "", nil, nil, &StepError{"bubblewrap", os.NewSyscallError("memfd_create", err)}
+	}
+	p.fds = append(p.fds, fd)
+	text := []byte(strings.Join(options, "\x00") + "\x00")
+	for at := 0; at < len(text); {
+		n, err := unix.Pwrite(fd, text[at:], int64(at))
+		if err != nil {
+			return "", nil, nil, &StepError{"bubblewrap", os.NewSyscallError("pwrite", err)}
+		}
+		at += n
+	}
+	p.add("bubblewrap", unix.SYS_FCNTL, uintptr(fd), unix.F_SETFD, 0)
+	return pl.Given.Bubblewrap, append([]string{"bwrap", "--args", strconv.Itoa(fd)}, args...), nil, nil
 }
 
 // reads reports whether the user may read, write or enter path, whose symbolic links are resolved.
@@ -106,5 +127,23 @@ func (u *User) reaches(path string) bool {
 		if dir == "/" {
 			return true
 		}
+	}
+}
+
+// onlyRootWrites returns an error if another user than root can change the program at path, which has no symbolic
+// links, or put another one in its place.
+func onlyRootWrites(path string) error {
+	for {
+		var st unix.Stat_t
+		if err := unix.Lstat(path, &st); err != nil {
+			return &os.PathError{Op: "lstat", Path: path, Err: err}
+		}
+		if st.Uid != 0 || st.Mode&(unix.S_IWGRP|unix.S_IWOTH) != 0 {
+			return fmt.Errorf("bwrap is not taken from where other users than root can write: %s", path)
+		}
+		if path == "/" {
+			return nil
+		}
+		path = filepath.Dir(path)
 	}
 }

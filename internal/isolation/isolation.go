@@ -63,7 +63,7 @@ type Layers struct {
 	NoNewPrivileges bool `json:"no_new_privileges,omitempty"`
 	// Capabilities that can be had: EmptySet, or ReducedSet, those that installing software as root takes.
 	Capabilities string `json:"capabilities,omitempty"`
-	// Hidden is what puts the server's secrets out of reach: ByMounts, ByLandlock, ByBubblewrap or ByUser.
+	// Hidden is what puts the server's secrets out of reach: ByMounts, ByLandlock or ByUser.
 	Hidden string `json:"hidden,omitempty"`
 	// Writable is the layer that restricts writing: ByLandlock or ByBubblewrap.
 	Writable string `json:"writable,omitempty"`
@@ -94,12 +94,15 @@ func (a *Access) empty() bool { return !a.Offline && len(a.Writable) == 0 && len
 
 // Config is the configuration of a server for the isolation of all its commands.
 type Config struct {
-	// Level is the level of requests that name none. Default: Limits if the machine supports it, and otherwise None
-	// with those layers of Limits that the machine supports.
+	// Level is the level of requests that name none. Default: Limits if the machine supports it. Otherwise it is None
+	// with those layers of Limits that the machine supports, unless Least is stronger.
 	Level Level
-	// Least, if set, is the weakest level that a request may name.
+	// Least, if set, is the weakest level at which a command runs. A request that names a weaker one is refused, and one
+	// that names none gets Least if Level is weaker.
 	Least Level
-	// Access is added to that of requests. Its hidden paths protect the secrets of the server.
+	// Masks are out of reach at every level but None, whatever a request says. They protect the secrets of the server.
+	Masks *Masks
+	// Access is added to the access of requests.
 	Access Access
 	// User is the user of all commands; only root can switch to another user. Default: our own user.
 	User *User
@@ -120,6 +123,8 @@ type Plan struct {
 	Layers Layers `json:"layers,omitzero"`
 	// Access is the access of the command.
 	Access Access `json:"access,omitzero"`
+	// Masks are what the command does not reach: the masks of the server, and the hidden paths of Access.
+	Masks []Mask `json:"masks,omitempty"`
 	// Visible are directories below a hidden one that the command reads all the same.
 	Visible []string `json:"visible,omitempty"`
 	// Temporary is the temporary directory of the server, which commands may write to.
@@ -133,7 +138,7 @@ type Plan struct {
 // Resolve returns the plan for a request with a level, "" for the default, and access. The error is a *RefusedError if
 // the machine, or c, does not permit the request.
 func (c *Config) Resolve(level Level, want Access) (*Plan, error) {
-	p := &Plan{Level: level, User: c.User, Temporary: os.TempDir(), machine: c.Machine}
+	p := &Plan{User: c.User, Temporary: os.TempDir(), machine: c.Machine}
 	if p.machine == nil {
 		p.machine = Probe()
 	}
@@ -141,21 +146,19 @@ func (c *Config) Resolve(level Level, want Access) (*Plan, error) {
 	p.Access = Access{
 		Offline:  want.Offline || c.Access.Offline,
 		Writable: slices.Concat(c.Access.Writable, want.Writable),
-		Hidden:   slices.Concat(c.Access.Hidden, want.Hidden),
+		Hidden:   want.Hidden,
 	}
-	if level == "" {
-		p.Level = c.Level
+	var err error
+	if p.Masks, err = c.Masks.current(); err != nil {
+		return nil, err
 	}
-	if level != "" && slices.Index(Levels(), level) < slices.Index(Levels(), c.Least) {
-		reason := fmt.Sprintf("is weaker than %q, which this server asks for at least", c.Least)
-		return nil, &RefusedError{string(level), reason}
+	var open bool
+	if p.Level, open, err = c.level(level); err != nil {
+		return nil, err
 	}
-	if p.Level == "" {
-		p.Level = Limits
-		if reason := p.lacks(); reason != "" {
-			p.Level = None
-			p.common()
-		}
+	if open && p.lacks() != "" {
+		p.Level = None
+		p.common()
 	}
 	if reason := p.lacks(); reason != "" {
 		return nil, &RefusedError{string(p.Level), reason}
@@ -163,8 +166,57 @@ func (c *Config) Resolve(level Level, want Access) (*Plan, error) {
 	if p.Level == None && !want.empty() {
 		return nil, &RefusedError{string(None), "gives no access of its own: ask for a stronger one"}
 	}
+	if err := p.hide(want.Hidden); err != nil {
+		return nil, err
+	}
 	p.layer()
 	return p, nil
+}
+
+// level returns the level for a request that asks for one, "" for none. open reports whether it is None if the machine
+// does not support the level.
+func (c *Config) level(asked Level) (level Level, open bool, err error) {
+	if level = asked; level == "" {
+		level = c.Level
+	}
+	if level == "" {
+		level, open = Limits, true
+	}
+	if !level.weaker(c.Least) {
+		return level, open && !None.weaker(c.Least), nil
+	}
+	if asked != "" {
+		return "", false, &RefusedError{
+			string(asked), fmt.Sprintf("is weaker than %q, which this server asks for at least", c.Least),
+		}
+	}
+	return c.Least, false, nil
+}
+
+// weaker reports whether l has fewer layers than other. The level "" has none.
+func (l Level) weaker(other Level) bool {
+	return slices.Index(Levels(), l) < slices.Index(Levels(), other)
+}
+
+// kernelFiles are file systems that a request cannot hide: they are how a command is isolated.
+var kernelFiles = []string{"/proc", "/sys", "/dev"}
+
+// hide adds the hidden paths of a request to the masks of the server. None of them may be above one of those, or
+// above what the command is started with: what is above would be hidden instead.
+func (p *Plan) hide(paths []string) error {
+	server := p.Masks
+	for _, path := range paths {
+		m, err := maskAt(path)
+		if err != nil {
+			return &RefusedError{string(p.Level), fmt.Sprintf("cannot hide %s: %v", path, err)}
+		}
+		above := m.Path == "/" || slices.ContainsFunc(server, func(s Mask) bool { return s.Path != m.Path && within(s.Path, m.Path) })
+		if above || slices.ContainsFunc(kernelFiles, func(dir string) bool { return within(m.Path, dir) }) {
+			return &RefusedError{string(p.Level), fmt.Sprintf("cannot hide %s, which every command needs", path)}
+		}
+		p.Masks = append(p.Masks, m)
+	}
+	return nil
 }
 
 // lacks returns the feature of the level that the machine does not support, or "".
@@ -187,7 +239,8 @@ func (p *Plan) lacks() string {
 	}
 	switch p.Level {
 	case Limits:
-		return p.lacksHiding()
+		_, reason := p.hiding()
+		return reason
 	case Landlock:
 		return p.lacksLandlock()
 	case Bubblewrap:
@@ -199,21 +252,25 @@ func (p *Plan) lacks() string {
 	return ""
 }
 
-// lacksHiding is lacks for Limits: without mounts, the rights of another user hide what that user has no rights to.
-func (p *Plan) lacksHiding() string {
-	switch m := p.machine; {
-	case m.Mounts == nil:
-		return ""
-	case p.User == nil || p.User.UID == 0:
-		return fmt.Sprintf("needs a mount namespace that hides the data directory: %v", m.Mounts)
+// hiding returns the layer that masks files at the level Limits, or the reason why there is none. Without mounts, the
+// rights of another user hide what that user has no rights to, and rules of Landlock hide the rest.
+func (p *Plan) hiding() (layer, reason string) {
+	m := p.machine
+	if m.Mounts == nil {
+		return ByMounts, ""
 	}
-	for _, path := range hiddenRoots(p.Access.Hidden) {
-		if p.User.reads(path) {
-			return fmt.Sprintf("cannot hide %s from %s, who has rights to it: %v", path, p.User.Name, p.machine.Mounts)
-		}
+	if p.User != nil && p.User.UID != 0 && !slices.ContainsFunc(p.Masks, p.masked) {
+		return ByUser, ""
 	}
-	return ""
+	if m.Landlock >= landlockNeeded {
+		return ByLandlock, ""
+	}
+	return "", fmt.Sprintf("needs a mount namespace (%v) or Landlock of version %d that hides the data directory",
+		m.Mounts, landlockNeeded)
 }
+
+// masked reports whether the user of the command has rights to a mask.
+func (p *Plan) masked(m Mask) bool { return p.User.reads(m.Path) }
 
 // isRoot reports whether the command is root.
 func (p *Plan) isRoot() bool { return p.Given.Root && (p.User == nil || p.User.UID == 0) }
@@ -230,9 +287,9 @@ func (p *Plan) lacksLandlock() string {
 		return ""
 	}
 	for _, root := range p.Access.Writable {
-		for _, hidden := range p.Access.Hidden {
-			if within(hidden, root) {
-				return fmt.Sprintf("cannot hide %s below %s, which is to be writable: %v", hidden, root, m.Mounts)
+		for _, mask := range p.Masks {
+			if within(mask.Path, root) {
+				return fmt.Sprintf("cannot hide %s below %s, which is to be writable: %v", mask.Path, root, m.Mounts)
 			}
 		}
 	}
@@ -258,19 +315,21 @@ func (p *Plan) layer() {
 	if p.Access.Offline {
 		p.Layers.Network = Off
 	}
-	switch {
-	case p.Level == Bubblewrap:
-		p.Layers.Hidden, p.Layers.Writable, p.Layers.Cgroups = ByBubblewrap, ByBubblewrap, ReadOnly
+	switch p.Level {
+	case Bubblewrap:
+		p.Layers.Hidden, p.Layers.Writable, p.Layers.Cgroups = ByMounts, ByBubblewrap, ReadOnly
 		p.Layers.Signals, p.Layers.Capabilities = ByPIDNamespace, EmptySet
-	case m.Mounts == nil:
-		p.Layers.Hidden, p.Layers.Cgroups = ByMounts, ReadOnly
-	case p.Level == Landlock:
-		p.Layers.Hidden, p.Layers.Cgroups = ByLandlock, ReadOnly
+		return
+	case Landlock:
+		p.Layers.Writable, p.Layers.Hidden = ByLandlock, ByLandlock
+		if m.Mounts == nil {
+			p.Layers.Hidden = ByMounts
+		}
 	default:
-		p.Layers.Hidden = ByUser
+		p.Layers.Hidden, _ = p.hiding()
 	}
-	if p.Level == Landlock {
-		p.Layers.Writable = ByLandlock
+	if p.Layers.Hidden != ByUser {
+		p.Layers.Cgroups = ReadOnly
 	}
 }
 

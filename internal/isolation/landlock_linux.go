@@ -35,7 +35,12 @@ const (
 )
 
 func (p *Plan) needsLandlock() bool {
-	return p.Layers.Signals == ByLandlock || p.Layers.Writable == ByLandlock
+	return p.Layers.Signals == ByLandlock || p.bindsFiles()
+}
+
+// bindsFiles reports whether Landlock rules say which files the command gets at.
+func (p *Plan) bindsFiles() bool {
+	return p.Layers.Writable == ByLandlock || p.Layers.Hidden == ByLandlock
 }
 
 // ruleset returns the descriptor of the child's Landlock ruleset. dir is its working directory.
@@ -44,11 +49,11 @@ func (p *Plan) ruleset(dir string) (fd int, err error) {
 	if p.Given.Landlock >= landlockScopes {
 		attr.Scoped = unix.LANDLOCK_SCOPE_SIGNAL
 	}
-	if p.Layers.Writable == ByLandlock {
+	if p.bindsFiles() {
 		attr.Handled_access_fs = handledFiles
-		if p.Given.Landlock >= landlockScopes {
-			attr.Scoped |= unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
-		}
+	}
+	if p.Layers.Writable == ByLandlock && p.Given.Landlock >= landlockScopes {
+		attr.Scoped |= unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
 	}
 	size := unsafe.Offsetof(attr.Quiet_access_fs)
 	if p.Given.Landlock < landlockScopes {
@@ -59,7 +64,7 @@ func (p *Plan) ruleset(dir string) (fd int, err error) {
 		return 0, fmt.Errorf("isolation: landlock: %w", errno)
 	}
 	fd = int(n)
-	if p.Layers.Writable == ByLandlock {
+	if p.bindsFiles() {
 		if err = p.allowFiles(fd, dir); err != nil {
 			_ = unix.Close(fd)
 			return 0, err
@@ -73,85 +78,234 @@ var writableDevices = []string{
 	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts",
 }
 
-// allowFiles adds the rules for files: the child may read all files that are not hidden, and write below the writable
-// roots.
+// allowFiles adds the rules for files. With the layer Writable the child may read all files that are not masked, and
+// write below the writable roots; without it, it may do both with all files that are not masked.
 func (p *Plan) allowFiles(ruleset int, dir string) error {
-	if err := allow(ruleset, "/", unix.LANDLOCK_ACCESS_FS_READ_DIR); err != nil {
+	r := &rules{ruleset: ruleset, rights: handledFiles}
+	if p.Layers.Writable == ByLandlock {
+		r.rights = readFiles
+	}
+	if p.Layers.Hidden != ByMounts {
+		if err := r.findMasked(p.Masks, p.Given.Cgroups); err != nil {
+			return err
+		}
+	}
+	if err := r.allow("/", unix.LANDLOCK_ACCESS_FS_READ_DIR); err != nil {
 		return err
 	}
-	var hidden []string
-	if p.Layers.Hidden != ByMounts {
-		hidden = hiddenRoots(p.Access.Hidden)
-	}
-	if err := allowReading(ruleset, "/", hidden); err != nil {
+	if err := r.allowUnmasked(); err != nil {
 		return err
 	}
 	for _, path := range p.Visible {
-		if err := allow(ruleset, path, readFiles); err != nil {
+		if err := r.allow(path, readFiles); err != nil {
 			return err
 		}
 	}
 	for _, path := range writableDevices {
-		if err := allow(ruleset, path, readFiles|writeFiles); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := r.allow(path, readFiles|writeFiles); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	for _, path := range slices.Concat(p.Access.Writable, []string{dir, p.Temporary, "/dev/shm"}) {
-		if slices.ContainsFunc(hidden, func(h string) bool { return within(h, path) }) {
-			return fmt.Errorf("isolation: %s is writable and contains a hidden path", path)
+	if p.Layers.Writable == ByLandlock {
+		for _, path := range slices.Concat(p.Access.Writable, []string{dir, p.Temporary, "/dev/shm"}) {
+			if err := r.allow(path, handledFiles); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
 		}
-		if err := allow(ruleset, path, handledFiles); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	}
+	return r.checkMasked(p.Masks)
+}
+
+// rules adds rules to a Landlock ruleset. A rule is for a file or directory and all below it, and cannot have an
+// exception. No rule is therefore made for what is masked, nor for a directory above it.
+type rules struct {
+	ruleset int
+	// rights are those below every directory that contains nothing masked.
+	rights uint64
+	// masked are the masks, readOnly the directories below which nothing is written, and above those that contain one.
+	masked, readOnly, above map[file]bool
+}
+
+// file is the device and the inode of a file or directory.
+type file struct{ dev, ino uint64 }
+
+func fileOf(st *unix.Stat_t) file { return file{st.Dev, st.Ino} }
+
+// findMasked records the masks, and the mounts of cgroup file systems, which no command writes to.
+func (r *rules) findMasked(masks []Mask, cgroups []string) error {
+	r.masked, r.readOnly, r.above = map[file]bool{}, map[file]bool{}, map[file]bool{}
+	record := func(in map[file]bool, m Mask) error {
+		above, err := m.ancestors()
+		if err != nil {
+			return err
+		}
+		in[file{m.Dev, m.Ino}] = true
+		for _, dir := range above {
+			r.above[dir] = true
+		}
+		return nil
+	}
+	for _, m := range masks {
+		if err := record(r.masked, m); err != nil {
+			return err
+		}
+	}
+	for _, path := range cgroups {
+		m, err := maskAt(path)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			continue // what we do not get at, the command does not either
+		}
+		if err == nil {
+			err = record(r.readOnly, m)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// allowReading permits reading the files below dir that are not hidden. Landlock cannot exclude a path below a
-// permitted directory. In a directory that contains a hidden path, the entries are therefore permitted one by one, and
-// entries that are created later are not readable.
-func allowReading(ruleset int, dir string, hidden []string) error {
-	if !slices.ContainsFunc(hidden, func(h string) bool { return within(h, dir) }) {
-		err := allow(ruleset, dir, readFiles)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-			return nil // what we do not get at, the command does not either
-		}
-		return err
-	}
-	if slices.Contains(hidden, dir) {
+// checkMasked returns an error if what is masked has been moved since findMasked: a rule may have been made for a
+// directory above it.
+func (r *rules) checkMasked(masks []Mask) error {
+	if r.masked == nil {
 		return nil
 	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return fmt.Errorf("isolation: landlock: %w", err)
-	}
-	for _, e := range entries {
-		if e.Type()&fs.ModeSymlink != 0 {
-			continue // its target counts
+	for _, m := range masks {
+		above, err := m.ancestors()
+		if err != nil {
+			return err
 		}
-		if err := allowReading(ruleset, filepath.Join(dir, e.Name()), hidden); err != nil {
+		for _, dir := range above {
+			if !r.above[dir] {
+				return fmt.Errorf("isolation: %s was moved while a command was started", m.Path)
+			}
+		}
+	}
+	return nil
+}
+
+// ancestors are the directories above m, which must lie where its path says.
+func (m *Mask) ancestors() (above []file, err error) {
+	dir, st, err := openExactly(filepath.Dir(m.Path))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = unix.Close(dir) }()
+	var own unix.Stat_t
+	if err := unix.Fstatat(dir, filepath.Base(m.Path), &own, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return nil, &os.PathError{Op: "mask", Path: m.Path, Err: err}
+	}
+	if own.Dev != m.Dev || own.Ino != m.Ino {
+		return nil, fmt.Errorf("isolation: %s was moved while a command was started", m.Path)
+	}
+	for {
+		above = append(above, fileOf(&st))
+		up, err := unix.Openat(dir, "..", unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
+		if err != nil {
+			return nil, &os.PathError{Op: "mask", Path: m.Path, Err: err}
+		}
+		var next unix.Stat_t
+		err = unix.Fstat(up, &next)
+		_ = unix.Close(dir)
+		dir = up
+		if err != nil {
+			return nil, &os.PathError{Op: "mask", Path: m.Path, Err: err}
+		}
+		if sameFile(&next, &st) { // the root
+			return above, nil
+		}
+		st = next
+	}
+}
+
+// allowUnmasked adds rules for all that contains nothing masked. In a directory that does, the entries get rules one
+// by one, and entries that are created later have none.
+func (r *rules) allowUnmasked() error {
+	fd, st, err := openExactly("/")
+	if err != nil {
+		return err
+	}
+	return r.allowBelow(fd, &st, "/")
+}
+
+// allowBelow is allowUnmasked for what fd has open, which it closes.
+func (r *rules) allowBelow(fd int, st *unix.Stat_t, path string) error {
+	defer unix.Close(fd)
+	switch of := fileOf(st); {
+	case r.masked[of]:
+		return nil
+	case r.readOnly[of]:
+		return r.add(fd, st, path, readFiles)
+	case !r.above[of]:
+		return r.add(fd, st, path, r.rights)
+	}
+	names, err := namesIn(fd)
+	if err != nil {
+		return &os.PathError{Op: "landlock", Path: path, Err: err}
+	}
+	for _, name := range names {
+		var st unix.Stat_t
+		entry, err := unix.Openat(fd, name, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			continue // what we do not get at, the command does not either
+		}
+		if err == nil {
+			err = unix.Fstat(entry, &st)
+		}
+		switch {
+		case err != nil:
+			return &os.PathError{Op: "landlock", Path: filepath.Join(path, name), Err: err}
+		case st.Mode&unix.S_IFMT == unix.S_IFLNK:
+			_ = unix.Close(entry) // its target counts
+			continue
+		}
+		if err := r.allowBelow(entry, &st, filepath.Join(path, name)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// namesIn returns the names in a directory that is open as O_PATH.
+func namesIn(fd int) ([]string, error) {
+	readable, err := unix.Openat(fd, ".", unix.O_RDONLY|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	dir := os.NewFile(uintptr(readable), ".")
+	defer dir.Close()
+	return dir.Readdirnames(-1)
+}
+
+// allow adds a rule for what a path leads to. Whatever it was when the path was checked, it is neither masked nor
+// above what is.
+func (r *rules) allow(path string, rights uint64) error {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	fd, st, err := openExactly(real)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if of := fileOf(&st); (r.masked[of] || r.above[of]) && rights&^unix.LANDLOCK_ACCESS_FS_READ_DIR != 0 {
+		return fmt.Errorf("isolation: %s is masked, or contains what is masked", path)
+	}
+	return r.add(fd, &st, path, rights)
 }
 
 // ofFiles are the rights that a rule on a file can have.
 const ofFiles = readFiles | writeFiles
 
-// allow adds a rule for path and all below it.
-func allow(ruleset int, path string, rights uint64) error {
-	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return &os.PathError{Op: "landlock", Path: path, Err: err}
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT != unix.S_IFDIR {
+// add adds a rule.
+func (r *rules) add(fd int, st *unix.Stat_t, path string, rights uint64) error {
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
 		rights &= ofFiles
 	}
 	rule := unix.LandlockPathBeneathAttr{Allowed_access: rights, Parent_fd: int32(fd)}
-	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(r.ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
 		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
 	if errno != 0 {
 		return &os.PathError{Op: "landlock", Path: path, Err: errno}

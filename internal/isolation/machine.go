@@ -3,7 +3,8 @@ package isolation
 import (
 	"errors"
 	"fmt"
-	"os/exec"
+	"os"
+	"path/filepath"
 	"sync"
 )
 
@@ -62,14 +63,22 @@ func (m *Machine) FindBubblewrap() (path string, err error) {
 	return bubblewrap()
 }
 
-// bubblewrap tries the bwrap in our PATH, once in the life of the process.
+// bubblewrap tries the bwrap in our PATH, once in the life of the process. What a command can write is not tried: it
+// would run outside of every isolation.
 var bubblewrap = sync.OnceValues(func() (string, error) {
-	path, err := exec.LookPath("bwrap")
-	if err != nil {
-		return "", errors.New("bwrap is not in PATH")
+	err := errors.New("bwrap is not in PATH")
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		path, missing := filepath.EvalSymlinks(filepath.Join(dir, "bwrap"))
+		if missing != nil || !filepath.IsAbs(path) {
+			continue
+		}
+		if err = onlyRootWrites(path); err != nil {
+			continue
+		}
+		if err = tryBubblewrap(path); err != nil {
+			return "", fmt.Errorf("%s does not work here: %w", path, err)
+		}
+		return path, nil
 	}
-	if err := tryBubblewrap(path); err != nil {
-		return "", fmt.Errorf("%s does not work here: %w", path, err)
-	}
-	return path, nil
+	return "", err
 })

@@ -50,8 +50,11 @@ func (p *program) mounts(pl *Plan) {
 		return
 	}
 	p.add("mounts", unix.SYS_MOUNT, 0, p.text("/"), 0, unix.MS_REC|unix.MS_SLAVE, 0)
-	for _, path := range hiddenRoots(pl.Access.Hidden) {
-		p.hide(path, pl.Visible)
+	for _, m := range outermost(pl.Masks) {
+		p.hide(m, pl.Visible)
+	}
+	if pl.Level == Bubblewrap {
+		return // bwrap makes the rest read-only itself
 	}
 	for _, path := range pl.Given.Disks {
 		p.bind("hide disks", "/dev/null", path).tolerated = uintptr(unix.ENOENT)
@@ -95,13 +98,13 @@ const sshConfig = "/etc/ssh/ssh_config.d"
 
 func (p *program) coverSSHConfig() {
 	if entries, err := os.ReadDir(sshConfig); err == nil && len(entries) > 0 {
-		p.tmpfs(sshConfig, unix.MS_RDONLY)
+		p.tmpfs("hide "+sshConfig, sshConfig, unix.MS_RDONLY)
 	}
 }
 
-// tmpfs mounts an empty directory.
-func (p *program) tmpfs(path string, flags uintptr) {
-	p.add("hide "+path, unix.SYS_MOUNT, p.text("tmpfs"), p.text(path), p.text("tmpfs"), maskFlags|flags,
+// tmpfs mounts an empty directory at a path, which stands for what step names.
+func (p *program) tmpfs(step, path string, flags uintptr) {
+	p.add(step, unix.SYS_MOUNT, p.text("tmpfs"), p.text(path), p.text("tmpfs"), maskFlags|flags,
 		p.text("size=64k,nr_inodes=64,mode=0755"))
 }
 
@@ -110,19 +113,18 @@ func (p *program) bind(step, from, to string) *call {
 	return p.add(step, unix.SYS_MOUNT, p.text(from), p.text(to), 0, unix.MS_BIND, 0)
 }
 
-// hide mounts an empty file or directory over path, and keeps the visible paths below it.
-func (p *program) hide(path string, visible []string) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return // there is nothing, or we do not get at it either
-	}
-	if !info.IsDir() {
-		p.bind("hide "+path, "/dev/null", path)
+// hide mounts an empty file or directory over what m masks, and keeps the visible paths below it. The start fails if
+// something else is at the path: whoever moves what is masked must not get a command that reads it.
+func (p *program) hide(m Mask, visible []string) {
+	step := "hide " + m.Path
+	place := p.hold(step, m)
+	if !m.Dir {
+		p.bind(step, "/dev/null", place)
 		return
 	}
-	visible = slices.DeleteFunc(slices.Clone(visible), func(v string) bool { return !within(v, path) })
+	visible = slices.DeleteFunc(slices.Clone(visible), func(v string) bool { return !within(v, m.Path) })
 	if len(visible) == 0 {
-		p.tmpfs(path, unix.MS_RDONLY)
+		p.tmpfs(step, place, unix.MS_RDONLY)
 		return
 	}
 	trees := make([]uintptr, len(visible))
@@ -131,14 +133,53 @@ func (p *program) hide(path string, visible []string) {
 		c := p.add("show "+v, unix.SYS_OPEN_TREE, atFDCWD, p.text(v), unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 		c.save = trees[i]
 	}
-	p.tmpfs(path, 0)
+	p.tmpfs(step, place, 0)
 	for i, v := range visible {
-		p.makeDirs(path, v)
+		p.makeDirs(m.Path, v)
 		c := p.add("show "+v, unix.SYS_MOVE_MOUNT, 0, p.text(""), atFDCWD, p.text(v), unix.MOVE_MOUNT_F_EMPTY_PATH)
 		c.use = trees[i]
 	}
-	p.add("hide "+path, unix.SYS_MOUNT, 0, p.text(path), 0, maskFlags|unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, 0)
+	p.add(step, unix.SYS_MOUNT, 0, p.text(m.Path), 0, maskFlags|unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, 0)
 }
+
+// hold opens what m masks in the child, compares device and inode, and returns a path that leads to it until the next
+// call.
+func (p *program) hold(step string, m Mask) (place string) {
+	if p.place == 0 {
+		// The number is one of ours, so that no other descriptor of the child has it.
+		fd, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			p.add(step, unix.SYS_GETPID).expect = ^uintptr(0) // the start fails
+			return "/"
+		}
+		p.fds, p.place = append(p.fds, fd), fd
+	}
+	how := address(p, &unix.OpenHow{
+		Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS,
+	})
+	opened, st := p.register(), new(unix.Stat_t)
+	p.add(step, unix.SYS_OPENAT2, atFDCWD, p.text(m.Path), how, unix.SizeofOpenHow).save = opened
+	p.add(step, unix.SYS_DUP3, 0, uintptr(p.place), unix.O_CLOEXEC).use = opened
+	p.add(step, unix.SYS_CLOSE).use = opened
+	p.add(step, unix.SYS_FSTAT, uintptr(p.place), address(p, st))
+	p.compare(step, &st.Dev, m.Dev)
+	p.compare(step, &st.Ino, m.Ino)
+	return fmt.Sprintf("/proc/self/fd/%d", p.place)
+}
+
+// compare ends the child unless *v, which an earlier call has written, is want. A futex is the comparison that the
+// kernel makes: waiting with no time fails in one way if the word has the value, and in another one if it has not.
+func (p *program) compare(step string, v *uint64, want uint64) {
+	words := (*[2]uint32)(unsafe.Pointer(v))
+	now := address(p, &unix.Timespec{})
+	for i, word := range [2]uint32{uint32(want), uint32(want >> 32)} { // amd64 and arm64 are little-endian
+		c := p.add(step, unix.SYS_FUTEX, uintptr(unsafe.Pointer(&words[i])), futexWaitPrivate, uintptr(word), now)
+		c.tolerated, c.expect = uintptr(unix.ETIMEDOUT), ^uintptr(0)
+	}
+}
+
+// futexWaitPrivate is FUTEX_WAIT|FUTEX_PRIVATE_FLAG; see futex(2).
+const futexWaitPrivate = 128
 
 // makeDirs makes the directories from below root down to path.
 func (p *program) makeDirs(root, path string) {
@@ -148,24 +189,6 @@ func (p *program) makeDirs(root, path string) {
 		dir = filepath.Join(dir, name)
 		p.add("show "+path, unix.SYS_MKDIRAT, atFDCWD, p.text(dir), 0o755).tolerated = uintptr(unix.EEXIST)
 	}
-}
-
-// hiddenRoots are paths with their symbolic links resolved, without those that are below another.
-func hiddenRoots(paths []string) []string {
-	var real []string
-	for _, path := range paths {
-		if r, err := filepath.EvalSymlinks(path); err == nil {
-			real = append(real, r)
-		}
-	}
-	slices.Sort(real)
-	var roots []string
-	for _, path := range slices.Compact(real) {
-		if !slices.ContainsFunc(roots, func(root string) bool { return within(path, root) }) {
-			roots = append(roots, path)
-		}
-	}
-	return roots
 }
 
 // ifreq is struct ifreq of netdevice(7) with flags.

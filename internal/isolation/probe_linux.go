@@ -40,7 +40,10 @@ func probe() *Machine {
 	m.UserNamespace = !m.Root
 	dumpable := isDumpable()
 	m.Mounts = try(func(p *program) {
-		pl := &Plan{Given: m.Given, Layers: Layers{Hidden: ByMounts}, Access: Access{Hidden: []string{"/proc"}}}
+		pl := &Plan{Given: m.Given, Layers: Layers{Hidden: ByMounts}}
+		if mask, err := maskAt("/proc"); err == nil {
+			pl.Masks = []Mask{mask}
+		}
 		p.namespaces(pl)
 		p.mounts(pl)
 	})

@@ -24,6 +24,8 @@ type program struct {
 	pins runtime.Pinner
 	// fds are open until the program has been run.
 	fds []int
+	// place is the descriptor of hold in the child, 0 if it was not needed yet.
+	place int
 }
 
 // StepError names the failed step of a start. The process has not been started.

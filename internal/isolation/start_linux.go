@@ -38,16 +38,12 @@ func (p *Plan) startWith(path string, argv []string, attr *os.ProcAttr, alone bo
 	if p == nil || p.Layers == (Layers{}) {
 		return os.StartProcess(path, argv, attr)
 	}
-	if p.Level == Bubblewrap {
-		path, argv = p.Given.Bubblewrap, p.bubblewrapped(path, argv, attr.Dir)
-	}
 	return p.start(path, argv, attr, alone)
 }
 
 // mapping is held while a child may write its id maps.
 var mapping sync.Mutex
 
-// start starts exactly these arguments.
 func (p *Plan) start(path string, argv []string, attr *os.ProcAttr, alone bool) (*os.Process, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -107,6 +103,13 @@ func (p *Plan) compile(prog *program, path string, argv []string, attr *os.ProcA
 	if err := prog.restrict(p, attr.Dir); err != nil {
 		return err
 	}
+	env := attr.Env
+	if p.Level == Bubblewrap {
+		var err error
+		if path, argv, env, err = prog.wrap(p, path, argv, env, attr.Dir); err != nil {
+			return err
+		}
+	}
 	if attr.Dir != "" {
 		prog.add(stepDir, unix.SYS_CHDIR, prog.text(attr.Dir))
 	}
@@ -115,7 +118,7 @@ func (p *Plan) compile(prog *program, path string, argv []string, attr *os.ProcA
 	}
 	prog.limitOpenFiles(p.Given.OpenFiles)
 	prog.add("signal mask", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, address(prog, currentMask()), 0, 8)
-	prog.add(stepExec, unix.SYS_EXECVE, prog.text(path), prog.texts(argv), prog.texts(attr.Env))
+	prog.add(stepExec, unix.SYS_EXECVE, prog.text(path), prog.texts(argv), prog.texts(env))
 	return nil
 }
 

@@ -85,6 +85,14 @@ func shell(t testing.TB, p *Plan, dir, command string, env ...string) (output st
 	return strings.TrimSpace(string(text)), state.ExitCode()
 }
 
+// masks holds paths as a server does.
+func masks(t testing.TB, paths ...string) *Masks {
+	t.Helper()
+	m, err := OpenMasks(paths...)
+	must(t, err)
+	return m
+}
+
 // resolve returns a plan, and skips the test where this machine cannot give it.
 func resolve(t testing.TB, c Config, level Level, want Access) *Plan {
 	t.Helper()
@@ -225,7 +233,7 @@ func TestStartBoundsFilesAndSession(t *testing.T) {
 func BenchmarkStart(b *testing.B) {
 	for _, level := range Levels() {
 		b.Run("level="+string(level), func(b *testing.B) {
-			p := resolve(b, Config{Access: Access{Hidden: []string{b.TempDir()}}}, level, Access{})
+			p := resolve(b, Config{Masks: masks(b, b.TempDir())}, level, Access{})
 			for b.Loop() {
 				process, err := p.Start("/bin/true", []string{"true"}, &os.ProcAttr{Dir: "/", Env: os.Environ()})
 				if err != nil {
@@ -247,7 +255,7 @@ func TestStartKeepsServerUndumpable(t *testing.T) {
 	if isDumpable() {
 		t.Fatal("we are dumpable")
 	}
-	p := resolve(t, Config{Access: Access{Hidden: []string{t.TempDir()}}}, Limits, Access{})
+	p := resolve(t, Config{Masks: masks(t, t.TempDir())}, Limits, Access{})
 	if out, code := shell(t, p, "/", "echo started"); out != "started" || code != 0 {
 		t.Errorf("%q, %d", out, code)
 	}
@@ -260,7 +268,7 @@ func TestStartKeepsServerUndumpable(t *testing.T) {
 func TestPlanIsSent(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "token"), []byte(secret), 0o600))
-	text, err := json.Marshal(resolve(t, Config{Access: Access{Hidden: []string{dir}}}, Limits, Access{Offline: true}))
+	text, err := json.Marshal(resolve(t, Config{Masks: masks(t, dir)}, Limits, Access{Offline: true}))
 	must(t, err)
 	var p Plan
 	must(t, json.Unmarshal(text, &p))
@@ -276,7 +284,15 @@ func TestStepsThatFail(t *testing.T) {
 	mark := filepath.Join(t.TempDir(), "mark")
 	for name, spoil := range map[string]func(*Plan){
 		"show": func(p *Plan) {
-			p.Access.Hidden, p.Visible = []string{"/usr"}, []string{"/usr/no-such-directory/code"}
+			usr, err := maskAt("/usr")
+			must(t, err)
+			p.Masks, p.Visible = []Mask{usr}, []string{"/usr/no-such-directory/code"}
+		},
+		"hide": func(p *Plan) { // something else is at the path
+			usr, err := maskAt("/usr")
+			must(t, err)
+			usr.Ino++
+			p.Masks = []Mask{usr}
 		},
 		"user": func(p *Plan) { p.User = &User{UID: 1 << 40, GID: -1} },
 	} {
@@ -286,7 +302,7 @@ func TestStepsThatFail(t *testing.T) {
 		bad := *p
 		spoil(&bad)
 		_, err := bad.Start("/bin/touch", []string{"touch", mark}, &os.ProcAttr{Dir: "/", Env: []string{}})
-		if _, ok := errors.AsType[*StepError](err); !ok {
+		if step, ok := errors.AsType[*StepError](err); !ok || !strings.HasPrefix(step.Step, name) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -297,7 +313,7 @@ func TestStepsThatFail(t *testing.T) {
 
 // TestManyStarts: starts at once from many goroutines, while the heap moves, all end as they should.
 func TestManyStarts(t *testing.T) {
-	p := resolve(t, Config{Access: Access{Hidden: []string{t.TempDir()}}}, Limits, Access{})
+	p := resolve(t, Config{Masks: masks(t, t.TempDir())}, Limits, Access{})
 	var starting sync.WaitGroup
 	stop := make(chan struct{})
 	go func() {

@@ -24,10 +24,27 @@ func (p *Plan) StartAlone(path string, argv []string, attr *os.ProcAttr) (*os.Pr
 // Undumpable does nothing.
 func Undumpable() error { return errNotLinux }
 
-// hiddenRoots are the paths themselves.
-func hiddenRoots(paths []string) []string { return paths }
-
 // reads is not known here.
 func (*User) reads(string) bool { return true }
 
 func tryBubblewrap(string) error { return errNotLinux }
+
+func onlyRootWrites(string) error { return errNotLinux }
+
+// Masks are paths of the server. Nothing hides them here.
+type Masks struct{ paths []string }
+
+// OpenMasks holds nothing open.
+func OpenMasks(paths ...string) (*Masks, error) { return &Masks{paths}, nil }
+
+// Paths returns the paths.
+func (m *Masks) Paths() []string {
+	if m == nil {
+		return nil
+	}
+	return m.paths
+}
+
+func (*Masks) current() ([]Mask, error) { return nil, nil }
+
+func maskAt(string) (Mask, error) { return Mask{}, errNotLinux }

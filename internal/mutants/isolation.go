@@ -8,8 +8,8 @@ var isolationMutants = []mutant{
 		name: "isolation hides nothing",
 		rule: "R6.13",
 		file: "internal/isolation/namespaces_linux.go",
-		old:  "	for _, path := range hiddenRoots(pl.Access.Hidden) {\n",
-		new:  "	for _, path := range hiddenRoots(nil) {\n",
+		old:  "	for _, m := range outermost(pl.Masks) {\n",
+		new:  "	for _, m := range outermost(nil) {\n",
 		pkg:  "./internal/isolation",
 		run:  "TestAttemptsFailAtLevelsThatStopThem$",
 	},
@@ -35,8 +35,43 @@ var isolationMutants = []mutant{
 		pkg: "./internal/isolation", run: "TestAttemptsFailAtLevelsThatStopThem$",
 	},
 	{
+		name: "request hides a directory above the server's", rule: "R6.13",
+		file: "internal/isolation/isolation.go", old: "		if above || slices", new: "		if above && false || slices",
+		pkg: "./internal/isolation", run: "TestRequestCannotUncoverMasks",
+	},
+	{
+		name: "masks are looked up by name", rule: "R6.13",
+		file: "internal/isolation/masks_linux.go", old: "	path, err := h.now()\n	if err != nil {\n		return Mask{}, err\n	}\n", new: "	path := h.path\n",
+		pkg: "./internal/isolation", run: "TestMaskFollowsWhatIsMoved",
+	},
+	{
+		name: "child does not compare what it masks", rule: "R6.13",
+		file: "internal/isolation/namespaces_linux.go", old: "	p.compare(step, &st.Ino, m.Ino)\n", new: "	_ = p.compare\n",
+		pkg: "./internal/isolation", run: "TestMaskFollowsWhatIsMoved|TestStepsThatFail",
+	},
+	{
+		name: "links lead to what is masked", rule: "R6.13",
+		file: "internal/isolation/landlock_linux.go", old: "(r.masked[of] || r.above[of]) && rights", new: "r.above[of] && rights",
+		pkg: "./internal/isolation", run: "TestLinksDoNotLeadToMasks",
+	},
+	{
+		name: "least level is not that of the default", rule: "R6.13",
+		file: "internal/isolation/isolation.go", old: "	return c.Least, false, nil\n", new: "	return level, open, nil\n",
+		pkg: "./internal/isolation", run: "TestLeastLevelHoldsForDefault",
+	},
+	{
+		name: "bwrap gets the environment of the command", rule: "R6.13",
+		file: "internal/isolation/bubblewrap_linux.go", old: "strconv.Itoa(fd)}, args...), nil, nil\n", new: "strconv.Itoa(fd)}, args...), env, nil\n",
+		pkg: "./internal/isolation", run: "TestBubblewrapHasNoEnvironment",
+	},
+	{
+		name: "bwrap is taken from a directory that others write to", rule: "R6.13",
+		file: "internal/isolation/bubblewrap_linux.go", old: "st.Uid != 0 || st.Mode&(unix.S_IWGRP|unix.S_IWOTH) != 0", new: "st.Uid != 0 && st.Mode&(unix.S_IWGRP|unix.S_IWOTH) != 0",
+		pkg: "./internal/isolation", run: "TestBubblewrapIsNotTaken",
+	},
+	{
 		name: "user is said to hide what that user reads", rule: "R6.13",
-		file: "internal/isolation/isolation.go", old: "		if p.User.reads(path) {\n", new: "		if false {\n",
+		file: "internal/isolation/isolation.go", old: "return p.User.reads(m.Path) }", new: "return false }",
 		pkg: "./internal/isolation", run: "TestUserHidesWhatItHasNoRightsTo",
 	},
 	{
@@ -70,14 +105,14 @@ var isolationMutants = []mutant{
 	},
 	{
 		name: "landlock lets write everywhere", rule: "R6.13",
-		file: "internal/isolation/landlock_linux.go", old: "	if err := allow(ruleset, \"/\", unix.LANDLOCK_ACCESS_FS_READ_DIR); err != nil {", new: "	if err := allow(ruleset, \"/\", handledFiles); err != nil {",
+		file: "internal/isolation/landlock_linux.go", old: "		r.rights = readFiles\n", new: "		r.rights = handledFiles\n",
 		pkg: "./internal/isolation", run: "TestAttemptsFailAtLevelsThatStopThem$",
 	},
 	{
 		name: "landlock allows directories that hold what is hidden",
 		rule: "R6.13",
 		file: "internal/isolation/landlock_linux.go",
-		old:  "	if slices.Contains(hidden, dir) {\n		return nil\n	}\n",
+		old:  "	case r.masked[of]:\n		return nil\n",
 		new:  "",
 		pkg:  "./internal/isolation",
 		run:  "TestAttemptsWithoutMounts",

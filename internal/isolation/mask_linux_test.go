@@ -1,0 +1,250 @@
+//go:build amd64 || arm64
+
+package isolation
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// wantRefused resolves a request that is to be refused.
+func wantRefused(t *testing.T, c Config, level Level, want Access) {
+	t.Helper()
+	p, err := c.Resolve(level, want)
+	if _, ok := errors.AsType[*RefusedError](err); !ok {
+		t.Errorf("%s, %+v: %+v, %v", level, want, p, err)
+	}
+}
+
+// TestRequestCannotUncoverMasks: what a request hides is never in the place of what the server hides.
+func TestRequestCannotUncoverMasks(t *testing.T) {
+	f := newField(t)
+	t.Setenv("TMPDIR", f.work)
+	link := filepath.Join(f.work, "link")
+	must(t, os.Symlink("/", link))
+	config := Config{Masks: masks(t, f.data)}
+	for _, level := range allLevels {
+		for _, path := range []string{
+			"/", "/..", "/proc/self/root", "/proc/self/root/proc/../..", link, filepath.Dir(f.data), link + filepath.Dir(f.data),
+			"/proc", "/proc/self/ns", "/sys/fs", "/dev/null",
+		} {
+			wantRefused(t, config, level, Access{Hidden: []string{path}})
+		}
+		p := resolve(t, config, level, Access{Hidden: []string{f.outside, f.data, filepath.Join(f.data, "token")}})
+		out, _ := shell(t, p, f.work, "cat $DATA/token $OUTSIDE/file; ls $OUTSIDE", f.env...)
+		if strings.Contains(out, secret) || strings.HasSuffix(out, "file") {
+			t.Errorf("%s: %s", level, out)
+		}
+	}
+}
+
+// TestLinksDoNotLeadToMasks: neither the working directory nor a writable one leads to what is masked, by whatever name.
+func TestLinksDoNotLeadToMasks(t *testing.T) {
+	f := newField(t)
+	t.Setenv("TMPDIR", f.work)
+	link := filepath.Join(f.work, "link")
+	must(t, os.Symlink(f.data, link))
+	without := *Probe()
+	without.Mounts = errNotLinux
+	for name, machine := range map[string]*Machine{"mounts": nil, "rules": &without} {
+		config := Config{Masks: masks(t, f.data), Machine: machine}
+		for _, level := range allLevels {
+			if level == Bubblewrap && machine != nil {
+				continue
+			}
+			for dir, writable := range map[string][]string{link: nil, f.work: {link}, f.data: nil} {
+				p, err := config.Resolve(level, Access{Writable: writable})
+				if _, ok := errors.AsType[*RefusedError](err); ok {
+					continue
+				}
+				must(t, err)
+				const command = "cat token link/token $DATA/token; echo x >link/new; echo x >$DATA/new"
+				if out := tryShell(t, p, dir, command, f.env...); strings.Contains(out, secret) {
+					t.Errorf("%s with %s in %s, writable %q: %s", level, name, dir, writable, out)
+				}
+				if _, err := os.Stat(filepath.Join(f.data, "new")); !errors.Is(err, fs.ErrNotExist) {
+					t.Fatalf("%s with %s in %s, writable %q: a file was made", level, name, dir, writable)
+				}
+			}
+		}
+	}
+}
+
+// tryShell is shell for a start that may fail.
+func tryShell(t *testing.T, p *Plan, dir, command string, env ...string) string {
+	t.Helper()
+	r, w, err := os.Pipe()
+	must(t, err)
+	defer r.Close()
+	process, err := p.Start("/bin/sh", []string{"sh", "-c", command}, &os.ProcAttr{
+		Dir: dir, Files: []*os.File{nil, w, w}, Env: append([]string{"PATH=" + os.Getenv("PATH")}, env...),
+	})
+	w.Close()
+	if err != nil {
+		return err.Error()
+	}
+	buf := make([]byte, 1<<16)
+	n := 0
+	for {
+		m, err := r.Read(buf[n:])
+		if n += m; err != nil {
+			break
+		}
+	}
+	_, err = process.Wait()
+	must(t, err)
+	return string(buf[:n])
+}
+
+// TestMaskFollowsWhatIsMoved: a directory above the masked one is renamed, and another one with the same names is in
+// its place.
+func TestMaskFollowsWhatIsMoved(t *testing.T) {
+	for _, level := range allLevels {
+		for _, byRules := range []bool{false, true} {
+			if byRules && level == Bubblewrap {
+				continue
+			}
+			f := newField(t)
+			t.Setenv("TMPDIR", f.work)
+			m := *Probe()
+			if byRules {
+				m.Mounts = errNotLinux
+			}
+			parent := filepath.Dir(f.data)
+			// The directory with the tests' files is one above, so that it can be renamed.
+			config := Config{Masks: masks(t, f.data), Machine: &m}
+			before := resolve(t, config, level, Access{})
+			moved := parent + ".moved"
+			must(t, os.Rename(parent, moved))
+			must(t, os.MkdirAll(f.data, 0o700))
+			must(t, os.MkdirAll(f.work, 0o700))
+			command := "echo started; cat $DATA/token " + filepath.Join(moved, "data", "token")
+			for name, p := range map[string]*Plan{"before": before, "after": resolve(t, config, level, Access{})} {
+				out := tryShell(t, p, "/usr", command, f.env...)
+				if strings.Contains(out, secret) || name == "after" && !strings.HasPrefix(out, "started") {
+					t.Errorf("%s, rules %t, a plan of %s: %s", level, byRules, name, out)
+				}
+			}
+			must(t, os.RemoveAll(parent))
+			must(t, os.Rename(moved, parent))
+		}
+	}
+}
+
+// TestMaskOfFileThatIsReplaced: both the new file and the one that was moved away are masked, and a removed one is
+// forgotten.
+func TestMaskOfFileThatIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	key := filepath.Join(dir, "key.pem")
+	m := masks(t, key, filepath.Join(dir, "absent"))
+	want := func(paths ...string) {
+		t.Helper()
+		now, err := m.current()
+		must(t, err)
+		if got := (&Plan{Masks: now}).Masked(); strings.Join(got, " ") != strings.Join(paths, " ") {
+			t.Errorf("masked are %q, want %q", got, paths)
+		}
+	}
+	want()
+	must(t, os.WriteFile(key, []byte("one"), 0o600))
+	want(key)
+	must(t, os.Rename(key, key+".old"))
+	want(key + ".old")
+	must(t, os.WriteFile(key, []byte("two"), 0o600))
+	want(key+".old", key)
+	must(t, os.Remove(key+".old"))
+	want(key)
+	for range maxMoved {
+		must(t, os.Rename(key, filepath.Join(t.TempDir(), "key.pem")))
+		must(t, os.WriteFile(key, []byte("more"), 0o600))
+		if _, err := m.current(); err != nil {
+			return
+		}
+	}
+	t.Errorf("more than %d files are held for one path", maxMoved)
+}
+
+// TestLeastLevelHoldsForDefault: no command runs below the least level, whatever the request and the machine.
+func TestLeastLevelHoldsForDefault(t *testing.T) {
+	bare := *Probe()
+	bare.Mounts, bare.Landlock, bare.NoBubblewrap = errNotLinux, 0, errNotLinux
+	for _, c := range []struct {
+		level, least, asked, want Level
+		machine                   *Machine
+	}{
+		{"", "", "", Limits, nil},
+		{"", "", "", None, &bare},
+		{"", None, "", None, &bare},
+		{"", Limits, "", "", &bare},
+		{"", Landlock, "", "", &bare},
+		{"", Bubblewrap, "", "", &bare},
+		{None, Limits, "", "", &bare},
+		{"", Landlock, "", Landlock, nil},
+		{Limits, Landlock, "", Landlock, nil},
+		{Landlock, Limits, "", Landlock, nil},
+		{"", Landlock, Limits, "", nil},
+		{"", Landlock, None, "", nil},
+		{"", Landlock, Landlock, Landlock, nil},
+	} {
+		config := Config{Level: c.level, Least: c.least, Machine: c.machine}
+		if c.want == "" {
+			wantRefused(t, config, c.asked, Access{})
+			continue
+		}
+		if p, err := config.Resolve(c.asked, Access{}); err != nil || p.Level != c.want {
+			t.Errorf("%q, least %q, asked %q: %+v, %v; want %q", c.level, c.least, c.asked, p, err, c.want)
+		}
+	}
+}
+
+// TestBubblewrapHasNoEnvironment: bwrap runs outside of what it isolates, so that nothing in the environment of the
+// command may reach it. LD_DEBUG makes the loader of each program say that it runs.
+func TestBubblewrapHasNoEnvironment(t *testing.T) {
+	p := resolve(t, Config{}, Bubblewrap, Access{})
+	dir := t.TempDir()
+	said := filepath.Join(dir, "said")
+	out, code := shell(t, p, dir, `echo "$LD_DEBUG_OUTPUT $EMPTY.$LINES"; ls`, "LD_DEBUG=libs", "LD_DEBUG_OUTPUT="+said,
+		"EMPTY=", "LINES=a\nb=c")
+	if code != 0 || !strings.HasPrefix(out, said+" .a\nb=c") {
+		t.Errorf("%d: %s", code, out)
+	}
+	files, err := filepath.Glob(said + ".*")
+	must(t, err)
+	if len(files) == 0 {
+		t.Error("no loader said anything, not even the one of the command")
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		must(t, err)
+		if strings.Contains(string(text), p.Given.Bubblewrap) || strings.Contains(string(text), "libcap.so") {
+			t.Errorf("bwrap got the environment: %.300s", text)
+		}
+	}
+}
+
+// TestBubblewrapIsNotTakenFromWritableDirectory: a command of a server that is not root could write a bwrap there.
+func TestBubblewrapIsNotTakenFromWritableDirectory(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "bwrap")
+	must(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755))
+	must(t, os.Chmod(dir, 0o777))
+	if err := onlyRootWrites(program); err == nil {
+		t.Error("a program in a directory for all is taken")
+	}
+	path, err := exec.LookPath("sh")
+	must(t, err)
+	path, err = filepath.EvalSymlinks(path)
+	must(t, err)
+	var st unix.Stat_t
+	must(t, unix.Stat("/usr", &st))
+	if err := onlyRootWrites(path); err != nil && st.Uid == 0 {
+		t.Error(err)
+	}
+}
