@@ -83,7 +83,9 @@ func TestSecretPathsNameWhatServerKeeps(t *testing.T) {
 	c := &serveCmd{}
 	c.Data, c.Secrets, c.TLSKey = "/data", "/secrets", "/tls/key"
 	c.Store.url = "sqlite:/db/events"
-	for url, want := range map[string]bool{"file:/archive": true, "file:///archive": true, "s3://archive": false, "": false} {
+	for url, want := range map[string]bool{
+		"file:/archive": true, "file:///archive": true, "s3://archive": false, "": false,
+	} {
 		c.Archive = url
 		paths := s.secretPaths(c)
 		if got := slices.Contains(paths, "/archive"); got != want {

@@ -243,8 +243,9 @@ func TestAttemptsWithoutMounts(t *testing.T) {
 			t.Errorf("ordinary work at %s: %s", level, out)
 		}
 	}
-	if out, code := shell(t, resolve(t, config, "", Access{}), f.work, "echo x >$OUTSIDE/new && rm $OUTSIDE/new", f.env...); code != 0 {
-		t.Errorf("limits lets write elsewhere: %s", out)
+	const outside = "echo x >$OUTSIDE/new && rm $OUTSIDE/new"
+	if out, code := shell(t, resolve(t, config, "", Access{}), f.work, outside, f.env...); code != 0 {
+		t.Errorf("limits does not let write elsewhere: %s", out)
 	}
 }
 

@@ -97,8 +97,8 @@ type Config struct {
 	// Level is the level of requests that name none. Default: Limits if the machine supports it. Otherwise it is None
 	// with those layers of Limits that the machine supports, unless Least is stronger.
 	Level Level
-	// Least, if set, is the weakest level at which a command runs. A request that names a weaker one is refused, and one
-	// that names none gets Least if Level is weaker.
+	// Least, if set, is the weakest level at which a command runs. A request that names a weaker level is refused; one
+	// that names no level gets Least if Level is weaker.
 	Least Level
 	// Masks are out of reach at every level but None, whatever a request says. They protect the secrets of the server.
 	Masks *Masks
@@ -201,8 +201,8 @@ func (l Level) weaker(other Level) bool {
 // kernelFiles are file systems that a request cannot hide: they are how a command is isolated.
 var kernelFiles = []string{"/proc", "/sys", "/dev"}
 
-// hide adds the hidden paths of a request to the masks of the server. None of them may be above one of those, or
-// above what the command is started with: what is above would be hidden instead.
+// hide adds the hidden paths of a request to the masks of the server. None may be above one of the server's masks,
+// which it would replace.
 func (p *Plan) hide(paths []string) error {
 	server := p.Masks
 	for _, path := range paths {
@@ -210,7 +210,9 @@ func (p *Plan) hide(paths []string) error {
 		if err != nil {
 			return &RefusedError{string(p.Level), fmt.Sprintf("cannot hide %s: %v", path, err)}
 		}
-		above := m.Path == "/" || slices.ContainsFunc(server, func(s Mask) bool { return s.Path != m.Path && within(s.Path, m.Path) })
+		above := m.Path == "/" || slices.ContainsFunc(server, func(s Mask) bool {
+			return s.Path != m.Path && within(s.Path, m.Path)
+		})
 		if above || slices.ContainsFunc(kernelFiles, func(dir string) bool { return within(m.Path, dir) }) {
 			return &RefusedError{string(p.Level), fmt.Sprintf("cannot hide %s, which every command needs", path)}
 		}

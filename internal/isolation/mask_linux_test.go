@@ -32,8 +32,8 @@ func TestRequestCannotUncoverMasks(t *testing.T) {
 	config := Config{Masks: masks(t, f.data)}
 	for _, level := range allLevels {
 		for _, path := range []string{
-			"/", "/..", "/proc/self/root", "/proc/self/root/proc/../..", link, filepath.Dir(f.data), link + filepath.Dir(f.data),
-			"/proc", "/proc/self/ns", "/sys/fs", "/dev/null",
+			"/", "/..", "/proc/self/root", "/proc/self/root/proc/../..", link, filepath.Dir(f.data),
+			link + filepath.Dir(f.data), "/proc", "/proc/self/ns", "/sys/fs", "/dev/null",
 		} {
 			wantRefused(t, config, level, Access{Hidden: []string{path}})
 		}
@@ -45,7 +45,7 @@ func TestRequestCannotUncoverMasks(t *testing.T) {
 	}
 }
 
-// TestLinksDoNotLeadToMasks: neither the working directory nor a writable one leads to what is masked, by whatever name.
+// TestLinksDoNotLeadToMasks: neither the working directory nor a writable one leads to what is masked.
 func TestLinksDoNotLeadToMasks(t *testing.T) {
 	f := newField(t)
 	t.Setenv("TMPDIR", f.work)

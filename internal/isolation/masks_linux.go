@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Masks are the files and directories of the server that no command reaches. They are held open as long as the Masks are
-// used, so that each stays masked wherever it is moved. Masks are safe for concurrent use.
+// Masks are the files and directories of the server that no command reaches. They are held open while the Masks are in
+// use, so that each stays masked wherever it is moved. Masks are safe for concurrent use.
 type Masks struct {
 	paths []string
 
