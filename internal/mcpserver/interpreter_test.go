@@ -1,8 +1,14 @@
 package mcpserver_test
 
 import (
+	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"reprise"
+	"reprise/store/memstore"
 )
 
 // TestInterpreterRemembers: code with the same interpreter, session and language runs in one, and is answered with its
@@ -45,6 +51,39 @@ func TestInterpreterRemembers(t *testing.T) {
 	if said, _ := code("s", "main", "python", "x"); !strings.Contains(said, fresh) ||
 		!strings.Contains(said, "NameError") {
 		t.Errorf("after its end it is answered with %q", said)
+	}
+}
+
+// lateEnds is a store in which the second end of a stream takes a while.
+type lateEnds struct {
+	*memstore.Store
+	ends atomic.Int32
+}
+
+func (s *lateEnds) Append(ctx context.Context, requests []reprise.AppendRequest) []error {
+	for _, r := range requests {
+		if r.End != nil && s.ends.Add(1) == 2 {
+			<-time.After(100 * time.Millisecond)
+		}
+	}
+	return s.Store.Append(ctx, requests)
+}
+
+// TestInterpreterIsOpenedAfterEndOfOther: the process of an interpreter has ended, and its stream has not yet. The next
+// code waits for that, since only then another interpreter gets the name.
+func TestInterpreterIsOpenedAfterEndOfOther(t *testing.T) {
+	log, err := reprise.Open(t.Context(), &lateEnds{Store: memstore.New(nil)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newFixtureOn(t, log, nil)
+	t.Cleanup(func() { log.Close() })
+	t.Cleanup(w.close)
+	c := w.caller("2026-07-28", "")
+	c.call("execute_code", args{"interpreter": "main", "code": "import os; os._exit(3)"}, nil)
+	said := c.call("execute_code", args{"interpreter": "main", "code": "6 * 7"}, nil)
+	if !strings.Contains(said, "42\n") {
+		t.Errorf("the next code is answered with %q", said)
 	}
 }
 
