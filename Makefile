@@ -1,4 +1,4 @@
-# What is done often, and how. `make check` is what CI runs first.
+# What is done often, and how. CI runs scripts/test, whose stages and nightly parts are targets here.
 
 TOOL := go tool -modfile=scripts/tools/go.mod
 GO_FILES = $(shell git ls-files '*.go')
@@ -8,7 +8,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: check
-check: format vet lint tidy systems test ## format, vet, lint, go.mod clean, macOS and Windows compile, tests with the race detector
+check: format vet lint tidy test ## format, vet, lint, go.mod clean, and the Go tests of the gate
 
 .PHONY: format
 format: ## fail if a file is not formatted
@@ -56,15 +56,13 @@ mcpb: ## a desktop bundle for MCP hosts, of this machine and this tree, into bin
 	scripts/mcp-packages here
 
 .PHONY: test
-test: export GORACE = atexit_sleep_ms=20# of each process that tests start; the default is a second
-test: ## tests with the race detector, in random order
+test: ## the Go tests of the gate, each once; the race detector where the goroutines are ours
+	scripts/gotest race
+	scripts/gotest plain
+
+.PHONY: race-all
+race-all: ## all Go tests with the race detector, in random order
 	go test -race -shuffle=on -vet=off -timeout 30m ./... # make vet has looked at all of it
-	go test -count=1 -run Cut ./client # at every byte: the race detector has time for samples alone
-	go test -count=1 -run AnswersTakeTheSameTime ./internal/api # whose times it blurs
-	go test -count=1 ./store/storewrap # around SQLite, for which it has no time either
-	go test -count=1 -run CrashStates ./store/logstore # 100,000 disks
-	go test -count=1 ./internal/sim # whose seeds repeat without it alone
-	cd bench && go test ./...
 
 .PHONY: clients
 clients: ## every client through the suite of reprise check-client: cut at every byte, 300 times in 20,000 events, servers killed
@@ -115,16 +113,19 @@ fuzz: ## each fuzz target for ten seconds
 	scripts/fuzz 10s
 
 .PHONY: examples
-examples: ## the examples against a real server
-	examples/quickstart.sh
-	examples/curl.sh
-	examples/resume.sh
+examples: examples-short ## the examples against a real server, on all engines
 	examples/outlive.sh
-	examples/interpreter.sh
-	go run ./examples/operation
 	examples/readers.sh
 	examples/replicas.sh redis postgres nats
 	examples/team/team.sh
+
+.PHONY: examples-short
+examples-short: ## the examples of a newcomer
+	examples/quickstart.sh
+	examples/curl.sh
+	examples/resume.sh
+	examples/interpreter.sh
+	go run ./examples/operation
 
 .PHONY: mcp
 mcp: ## the public conformance suite of MCP, and the SDKs of others over connections that break
@@ -150,6 +151,10 @@ soak: ## servers killed 200 times under ten commands, 200 short commands a secon
 sdk-python: ## the Python client: style, types, its tests against a real server, and its wheel in an empty environment
 	scripts/sdk-python
 
+.PHONY: nightly
+nightly: ## all that is slow or random; see docs/testing.md
+	scripts/test nightly
+
 .PHONY: torture
 torture: torture-sim torture-disks torture-outside ## the simulator with 1,000 seeds, then servers that are killed, cut off, promoted and run out of disk; ten minutes
 
@@ -170,8 +175,9 @@ mutants: ## that the tests of the promises can fail: faults in the code, each fo
 	go run ./internal/mutants
 
 .PHONY: matrix
-matrix: ## every store with the whole contract, faults of its server, and replicas that die; installs what it needs
-	scripts/test matrix
+matrix: ## every store with the whole contract, faults of its server, and replicas that die
+	go test -timeout 12m ./store/... ./internal/... ./replica
+	examples/replicas.sh redis postgres nats
 
 .PHONY: bench
 bench: ## every performance target beside its limit, and that nothing became slower; see docs/performance.md
@@ -179,6 +185,5 @@ bench: ## every performance target beside its limit, and that nothing became slo
 
 .PHONY: bench-quick
 bench-quick: ## that the benchmarks run, and that nothing is lost or doubled
-	cd bench && go test ./...
 	cd bench && go run ./report -quick
 	cd bench && go run ./path -store memory -requests 500 -rounds 20 -readers 50
