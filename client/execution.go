@@ -82,7 +82,7 @@ type StartRequest struct {
 	KillOnDisconnect bool `json:"kill_on_disconnect,omitempty"`
 
 	// Artifacts are paths below Cwd of files to keep with the execution when it has ended. They may have the wildcards
-	// of path.Match. A directory means all files below it.
+	// of path.Match. A directory means all files below it. Symbolic links are not followed.
 	Artifacts []string `json:"artifacts,omitempty"`
 	// Labels are for finding executions: at most 60 of them, keys of 1 to 63 bytes, values of at most 256.
 	Labels    map[string]string `json:"labels,omitempty"`

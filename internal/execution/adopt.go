@@ -132,7 +132,6 @@ func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
 	req := Request{StdinOpen: b.StdinOpen, KillOnDisconnect: b.KillOnDisconnect, Grace: Duration(b.Grace)}
 	r := newRun(h, info.Key, id, req, nil)
 	r.holder.Principal, r.holder.Operator = b.Principal, b.Operator
-	r.artifacts = b.Artifacts
 	r.session, r.config, r.created = info.Config.Labels[labelSession], info.Config, info.Created
 	if r.owner, err = h.nextOwner(info); err != nil {
 		return err
@@ -151,6 +150,14 @@ func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
 	}
 	if err := h.resumeDriven(ctx, r, m, info); err != nil {
 		return err
+	}
+	if r.artifacts = b.Artifacts; r.artifacts != nil {
+		masks, err := h.opts.Isolation.Masks.Current()
+		if err != nil {
+			return err
+		}
+		r.artifacts.Masked = append(r.artifacts.Masked, identities(masks)...)
+		r.artifacts.OpenAgain()
 	}
 	h.mu.Lock()
 	h.runs[r.key] = r

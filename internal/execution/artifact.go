@@ -9,6 +9,7 @@ import (
 
 	"reprise"
 	"reprise/internal/artifact"
+	"reprise/internal/isolation"
 )
 
 // The artifacts of an execution are in a separate stream in the store, so that every replica can read them. The stream
@@ -35,15 +36,26 @@ func (r *Request) checkArtifacts() error {
 	return nil
 }
 
-// collection returns the selection of files to keep for a run, or nil for none.
+// collection returns the selection of files to keep for a run, or nil for none. It opens the directory of the files,
+// before the command is started.
 func (r *run) collection() *artifact.Collection {
 	if len(r.request.Artifacts) == 0 {
 		return nil
 	}
-	return &artifact.Collection{
+	c := &artifact.Collection{
 		Dir: r.request.cwd(r.host.opts.Dir), Patterns: r.request.Artifacts, Hidden: r.isolation.Masked(),
-		MaxBytes: r.host.opts.MaxArtifactBytes,
+		Masked: identities(r.isolation.Masks), MaxBytes: r.host.opts.MaxArtifactBytes,
 	}
+	c.Open()
+	return c
+}
+
+// identities are the identities of masks, which their paths may no longer lead to.
+func identities(masks []isolation.Mask) (ids []artifact.ID) {
+	for _, m := range masks {
+		ids = append(ids, artifact.ID{Device: m.Dev, Inode: m.Ino})
+	}
+	return ids
 }
 
 const (
@@ -53,10 +65,29 @@ const (
 	artifactBatch = 16
 )
 
+// errCollectSlow is why artifacts are not kept.
+var errCollectSlow = fmt.Errorf("that took more than %v", collectPatience)
+
 // collect keeps the artifacts. An earlier server may have begun to.
 func (r *run) collect() ([]artifact.File, []string) {
-	ctx, cancel := context.WithTimeout(r.host.ctx, collectPatience)
+	ctx, cancel := context.WithTimeoutCause(r.host.ctx, collectPatience, errCollectSlow)
 	defer cancel()
+	files, notes, err := r.keepArtifacts(ctx)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		r.host.opts.Logger.Error("artifacts cannot be kept", "execution", r.id, "tenant", r.key.Tenant, "error", err)
+		ctx, cancel := context.WithTimeout(r.host.ctx, collectPatience)
+		defer cancel()
+		_ = r.host.log.Remove(ctx, artifactsOf(r.key))
+		return nil, []string{"they could not be kept: " + err.Error()}
+	}
+	return files, notes
+}
+
+// keepArtifacts appends the artifacts to their stream.
+func (r *run) keepArtifacts(ctx context.Context) ([]artifact.File, []string, error) {
 	var batch []reprise.Event
 	var stream *reprise.Stream
 	flush := func() error {
@@ -73,7 +104,7 @@ func (r *run) collect() ([]artifact.File, []string) {
 		batch = nil
 		return err
 	}
-	files, notes, err := r.artifacts.Collect(func(chunk []byte) error {
+	files, notes, err := r.artifacts.Collect(ctx, func(chunk []byte) error {
 		batch = append(batch, reprise.Event{Type: "chunk", Data: slices.Clone(chunk)})
 		if len(batch) < artifactBatch {
 			return nil
@@ -86,12 +117,7 @@ func (r *run) collect() ([]artifact.File, []string) {
 	if err == nil && stream != nil {
 		_, err = stream.End(ctx, "completed", reprise.Event{})
 	}
-	if err != nil {
-		r.host.opts.Logger.Error("artifacts cannot be kept", "execution", r.id, "tenant", r.key.Tenant, "error", err)
-		_ = r.host.log.Remove(ctx, artifactsOf(r.key))
-		return nil, []string{"they could not be kept: " + err.Error()}
-	}
-	return files, notes
+	return files, notes, err
 }
 
 // artifactStream creates the stream, which is kept as long as that of the run.

@@ -62,7 +62,7 @@ type Options struct {
 	// PassEnv names further variables of our environment that every command gets.
 	PassEnv []string
 	// Secrets is the directory of the named secrets, with a folder for each tenant and a file for each secret,
-	// accessible only to its owner. Add it to Isolation.Access.Hidden. Default: no secrets.
+	// accessible only to its owner. Add it to Isolation.Masks. Default: no secrets.
 	Secrets string
 	// Secret authenticates ids that are made from idempotency keys and digests of
 	// requests. It must stay the same for starts to be idempotent over a
@@ -73,7 +73,7 @@ type Options struct {
 	// DisableCgroups makes the Host find the processes of a run in /proc even if cgroups are available.
 	DisableCgroups bool
 	// Isolation is the configuration of the isolation of commands. Files with secrets, of the Host or of its program,
-	// belong in its Access.Hidden.
+	// belong in its Masks.
 	Isolation isolation.Config
 	// Replica makes the Host one of several that share the executions in a store, each with
 	// a Log and a Member of its own; see docs/replicas.md. It must be closed after the Host. Default: nil,
@@ -305,6 +305,9 @@ func (h *Host) lock(ctx context.Context, key reprise.StreamKey) (unlock func(), 
 // finished forgets a run that is over.
 func (h *Host) finished(r *run) {
 	h.queue.forgo(r)
+	if r.artifacts != nil {
+		r.artifacts.Close()
+	}
 	h.mu.Lock()
 	if h.runs[r.key] == r { // another replica may have removed it, and the id be used again
 		delete(h.runs, r.key)

@@ -149,7 +149,7 @@ func (c *Config) Resolve(level Level, want Access) (*Plan, error) {
 		Hidden:   want.Hidden,
 	}
 	var err error
-	if p.Masks, err = c.Masks.current(); err != nil {
+	if p.Masks, err = c.Masks.Current(); err != nil {
 		return nil, err
 	}
 	var open bool

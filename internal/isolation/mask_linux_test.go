@@ -146,7 +146,7 @@ func TestMaskOfFileThatIsReplaced(t *testing.T) {
 	m := masks(t, key, filepath.Join(dir, "absent"))
 	want := func(paths ...string) {
 		t.Helper()
-		now, err := m.current()
+		now, err := m.Current()
 		must(t, err)
 		if got := (&Plan{Masks: now}).Masked(); strings.Join(got, " ") != strings.Join(paths, " ") {
 			t.Errorf("masked are %q, want %q", got, paths)
@@ -164,7 +164,7 @@ func TestMaskOfFileThatIsReplaced(t *testing.T) {
 	for range maxMoved {
 		must(t, os.Rename(key, filepath.Join(t.TempDir(), "key.pem")))
 		must(t, os.WriteFile(key, []byte("more"), 0o600))
-		if _, err := m.current(); err != nil {
+		if _, err := m.Current(); err != nil {
 			return
 		}
 	}

@@ -44,7 +44,7 @@ func OpenMasks(paths ...string) (*Masks, error) {
 		}
 		m.paths = append(m.paths, abs)
 	}
-	if _, err := m.current(); err != nil {
+	if _, err := m.Current(); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -58,9 +58,9 @@ func (m *Masks) Paths() []string {
 	return slices.Clone(m.paths)
 }
 
-// current returns everything that is held and not removed, by the path that it has now. What has come to a path in the
+// Current returns everything that is held and not removed, by the path that it has now. What has come to a path in the
 // meantime is held from now on.
-func (m *Masks) current() ([]Mask, error) {
+func (m *Masks) Current() ([]Mask, error) {
 	if m == nil {
 		return nil, nil
 	}

@@ -45,6 +45,7 @@ func (m *Masks) Paths() []string {
 	return m.paths
 }
 
-func (*Masks) current() ([]Mask, error) { return nil, nil }
+// Current returns nothing.
+func (*Masks) Current() ([]Mask, error) { return nil, nil }
 
 func maskAt(string) (Mask, error) { return Mask{}, errNotLinux }

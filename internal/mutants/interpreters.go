@@ -23,9 +23,32 @@ var interpreterMutants = []mutant{
 		run:  "TestFramesAreFoundHoweverTheyAreCut",
 	},
 	{
-		name: "artifacts are read from what is hidden", rule: "R6.12 R6.13",
-		file: "internal/artifact/artifact.go", old: " || belowHidden(root, name, hidden) {\n", new: " {\n",
-		pkg: "./internal/artifact", run: "TestCollect",
+		name: "artifacts are read from a working directory below what is hidden", rule: "R6.12 R6.13",
+		file: "internal/artifact/collect_unix.go",
+		old:  "		case slices.Contains(hidden, idOf(st)):\n", new: "		case false:\n",
+		pkg: "./internal/artifact", run: "TestHiddenDirectoryIsRefusedUnderEveryName",
+	},
+	{
+		name: "artifacts are read from a hidden directory that has another name", rule: "R6.12 R6.13",
+		file: "internal/execution/host.go",
+		old:  "artifact.Identify(o.Isolation.Access.Hidden)", new: "nil",
+		pkg: "./internal/execution", run: "TestHiddenDirectoryThatWasRenamedHasNoArtifacts",
+	},
+	{
+		name: "artifacts are read from what has the name of the working directory at the end", rule: "R6.12 R6.13",
+		file: "internal/artifact/collect_unix.go",
+		old:  "	patience := cmp.Or(", new: "	c.openDir()\n	patience := cmp.Or(",
+		pkg: "./internal/artifact", run: "TestCollectReadsDirectoryThatWasOpened",
+	},
+	{
+		name: "artifacts are read from another directory after a restart", rule: "R6.12 R6.13",
+		file: "internal/artifact/collect_unix.go", old: "id != c.Place {", new: "id == (ID{}) {",
+		pkg: "./internal/execution", run: "TestNextHostCollectsFromSameDirectory",
+	},
+	{
+		name: "artifacts are read behind links", rule: "R6.12 R6.13",
+		file: "internal/artifact/collect_unix.go", old: "unix.O_NOFOLLOW | ", new: "",
+		pkg: "./internal/artifact", run: "TestCollectFollowsNoLinkThatComesLate",
 	},
 	{
 		name: "turn of a queued command is not written down before it is started", rule: "G9 R6.7",

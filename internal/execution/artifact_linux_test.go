@@ -1,0 +1,138 @@
+package execution_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"reprise/internal/execution"
+	"reprise/internal/isolation"
+	"reprise/store/memstore"
+)
+
+// artifacts returns the paths and the contents of the kept files of an execution.
+func artifacts(t *testing.T, h *execution.Host, x execution.Execution) (paths []string, contents string) {
+	t.Helper()
+	var text bytes.Buffer
+	for _, file := range x.Artifacts {
+		a, err := h.Artifact(within(t), tenant, x.ID, file.Path)
+		if err == nil {
+			_, err = a.Copy(within(t), &text, 0, file.Size)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, file.Path)
+	}
+	return paths, text.String()
+}
+
+// TestArtifactsAreOfDirectoryAtStart: a command that makes the name of its working directory a link to a hidden one, or
+// a FIFO, does not move the directory whose files are kept, and its end comes.
+func TestArtifactsAreOfDirectoryAtStart(t *testing.T) {
+	trees(t, func(t *testing.T, opts execution.Options) {
+		secrets, dir := secretDir(t), t.TempDir()
+		opts.Isolation = isolation.Config{Masks: masks(t, secrets)}
+		h := newHost(t, opts)
+		for name, replace := range map[string]string{
+			"link": "ln -sfn " + secrets + " $PWD",
+			"fifo": "rm $PWD; mkfifo $PWD",
+			"none": "rm $PWD",
+		} {
+			if err := os.Mkdir(filepath.Join(dir, "real-"+name), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			cwd := filepath.Join(dir, name)
+			if err := os.Symlink("real-"+name, cwd); err != nil {
+				t.Fatal(err)
+			}
+			x := start(t, h, execution.Request{
+				Command: "PWD=" + cwd + "; echo own >token; " + replace, Cwd: cwd, Artifacts: []string{"token"},
+			})
+			x = finish(t, h, x.ID)
+			wantOutcome(t, x, execution.Exited, 0, "")
+			if paths, text := artifacts(t, h, x); !slices.Equal(paths, []string{"token"}) || text != "own\n" {
+				t.Errorf("%s: files %q with %q, notes %q", name, paths, text, x.ArtifactNotes)
+			}
+		}
+		link := filepath.Join(dir, "hidden")
+		if err := os.Symlink(secrets, link); err != nil {
+			t.Fatal(err)
+		}
+		x := start(t, h, execution.Request{Command: "true", Isolation: "none", Cwd: link, Artifacts: []string{"token"}})
+		x = finish(t, h, x.ID)
+		if len(x.Artifacts) > 0 || !strings.Contains(strings.Join(x.ArtifactNotes, "\n"), "is hidden from commands") {
+			t.Errorf("of a hidden directory: %+v, notes %q", x.Artifacts, x.ArtifactNotes)
+		}
+	})
+}
+
+// TestHiddenDirectoryThatWasRenamedHasNoArtifacts: a hidden directory stays hidden under the name that it gets after
+// the start of the server.
+func TestHiddenDirectoryThatWasRenamedHasNoArtifacts(t *testing.T) {
+	above := t.TempDir()
+	secrets := filepath.Join(above, "data")
+	moved := filepath.Join(t.TempDir(), "moved")
+	if err := os.Mkdir(secrets, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h := newHost(t, execution.Options{
+		Isolation: isolation.Config{Masks: masks(t, secrets)},
+	})
+	for _, err := range []error{
+		os.WriteFile(filepath.Join(secrets, "token"), []byte("secret"), 0o600),
+		os.Rename(above, moved), os.MkdirAll(secrets, 0o700),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	x := start(t, h, execution.Request{Command: "true", Cwd: moved, Artifacts: []string{"data/token", "."}})
+	x = finish(t, h, x.ID)
+	wantOutcome(t, x, execution.Exited, 0, "")
+	if len(x.Artifacts) > 0 {
+		t.Errorf("kept: %+v", x.Artifacts)
+	}
+}
+
+// TestNextHostCollectsFromSameDirectory: a Host collects the artifacts of a run that an earlier Host has left if the
+// working directory is the same, and otherwise says that it is not.
+func TestNextHostCollectsFromSameDirectory(t *testing.T) {
+	log := newLog(t, memstore.New(nil), nil)
+	opts := execution.Options{RunsDir: t.TempDir()}
+	same, other := t.TempDir(), t.TempDir()
+	const waits = "echo own >token; echo begun; while [ ! -e go ]; do sleep 0.01; done"
+	leave(t, log, opts, func(h *execution.Host) {
+		for id, dir := range map[string]string{"same": same, "other": other} {
+			start(t, h, execution.Request{ID: id, Command: waits, Cwd: dir, Artifacts: []string{"token"}})
+			await(t, h, id, "begun")
+		}
+	})
+	if err := os.Rename(other, other+"-old"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(other + "-old") })
+	if err := os.Mkdir(other, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(other, "token"), []byte("another's"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := openHost(t, log, opts)
+	for _, dir := range []string{same, other + "-old"} {
+		if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x := finish(t, h, "same")
+	if paths, text := artifacts(t, h, x); len(paths) != 1 || text != "own\n" {
+		t.Errorf("files %q with %q, notes %q", paths, text, x.ArtifactNotes)
+	}
+	x = finish(t, h, "other")
+	if len(x.Artifacts) > 0 || !strings.Contains(strings.Join(x.ArtifactNotes, "\n"), "is not the same") {
+		t.Errorf("of another directory: %+v, notes %q", x.Artifacts, x.ArtifactNotes)
+	}
+}
