@@ -2,6 +2,7 @@ package execution
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -65,13 +66,20 @@ const (
 	artifactBatch = 16
 )
 
-// errCollectSlow is why artifacts are not kept.
-var errCollectSlow = fmt.Errorf("that took more than %v", collectPatience)
+// Why artifacts are not kept.
+var (
+	errCollectSlow    = fmt.Errorf("that took more than %v", collectPatience)
+	errCollectStopped = errors.New("the execution was cancelled while they were collected")
+)
 
-// collect keeps the artifacts. An earlier server may have begun to.
+// collect keeps the artifacts. An earlier server may have begun to. A call of stop ends it.
 func (r *run) collect() ([]artifact.File, []string) {
 	ctx, cancel := context.WithTimeoutCause(r.host.ctx, collectPatience, errCollectSlow)
 	defer cancel()
+	ctx, interrupt := context.WithCancelCause(ctx)
+	defer interrupt(nil)
+	r.onStop(func() { interrupt(errCollectStopped) })
+	defer r.onStop(nil)
 	files, notes, err := r.keepArtifacts(ctx)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {

@@ -2,12 +2,14 @@ package execution_test
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/isolation"
 	"reprise/store/memstore"
@@ -135,4 +137,47 @@ func TestNextHostCollectsFromSameDirectory(t *testing.T) {
 	if len(x.Artifacts) > 0 || !strings.Contains(strings.Join(x.ArtifactNotes, "\n"), "is not the same") {
 		t.Errorf("of another directory: %+v, notes %q", x.Artifacts, x.ArtifactNotes)
 	}
+}
+
+// stuck is a store in which appends to streams of artifacts wait until let is closed.
+type stuck struct {
+	*memstore.Store
+	reached, let chan struct{}
+}
+
+func (s *stuck) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+	for i := range reqs {
+		if strings.HasPrefix(reqs[i].Key.Name, "artifacts:") {
+			select {
+			case s.reached <- struct{}{}:
+			default:
+			}
+			<-s.let
+		}
+	}
+	return s.Store.Append(ctx, reqs)
+}
+
+// TestCancelEndsCollection: a cancellation ends a collection that is under way, and the execution keeps its outcome.
+func TestCancelEndsCollection(t *testing.T) {
+	trees(t, func(t *testing.T, opts execution.Options) {
+		store := &stuck{Store: memstore.New(nil), reached: make(chan struct{}, 1), let: make(chan struct{})}
+		h := openHost(t, newLog(t, store, nil), opts)
+		x := start(t, h, execution.Request{Command: "echo x >f; exit 3", Artifacts: []string{"f"}})
+		select {
+		case <-store.reached:
+		case <-within(t).Done():
+			t.Error("nothing is collected")
+		}
+		err := h.Cancel(within(t), tenant, x.ID)
+		close(store.let)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x = finish(t, h, x.ID)
+		wantOutcome(t, x, execution.Exited, 3, "")
+		if len(x.ArtifactNotes) != 1 || !strings.Contains(x.ArtifactNotes[0], "was cancelled while") {
+			t.Errorf("files %+v, notes %q", x.Artifacts, x.ArtifactNotes)
+		}
+	})
 }

@@ -27,6 +27,7 @@ type job struct {
 	verdict  *verdict // why it was ended, if that was decided before it ended
 	now      bool     // without TERM and grace
 	stopped  bool     // stopping is closed
+	stopCall func()   // see onStop
 	exited   bool     // the process has ended
 	child    *child
 	isolated *Isolation

@@ -55,6 +55,16 @@ func (j *job) stop(v verdict) {
 		j.stopped, j.now = true, v.Now
 		close(j.stopping)
 	}
+	if j.stopCall != nil {
+		j.stopCall()
+	}
+}
+
+// onStop makes stop call f, also if it was called before. nil undoes that.
+func (j *job) onStop(f func()) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.stopCall = f
 }
 
 func (j *job) isStopping() bool {

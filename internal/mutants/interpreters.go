@@ -51,6 +51,11 @@ var interpreterMutants = []mutant{
 		pkg: "./internal/artifact", run: "TestCollectFollowsNoLinkThatComesLate",
 	},
 	{
+		name: "cancellation does not end the collection of artifacts", rule: "R6.12",
+		file: "internal/execution/outcome.go", old: "		j.stopCall()\n", new: "",
+		pkg: "./internal/execution", run: "TestCancelEndsCollection",
+	},
+	{
 		name: "turn of a queued command is not written down before it is started", rule: "G9 R6.7",
 		file: "internal/execution/supervised.go", old: "	err := r.beginKept()\n", new: "	err := error(nil)\n",
 		pkg: "./internal/execution", run: "TestQueuedStartIsRecordedFirst",
