@@ -70,7 +70,7 @@ type StartRequest struct {
 	// TTY runs the command in a terminal. All its output is on the channel "stdout".
 	TTY *TTY `json:"tty,omitempty"`
 
-	// Timeout ends the run; Grace is the time between TERM and KILL. 0 is the server's default.
+	// Timeout ends the run; Grace is the time between TERM and KILL, at most 1 min. 0 is the server's default.
 	Timeout Duration `json:"timeout,omitzero"`
 	Grace   Duration `json:"grace,omitzero"`
 	// Hold makes Client.Run hold the output back while the caller is behind, so that the caller does not lose output

@@ -11,7 +11,7 @@ type startFlags struct {
 	Secret           []string      `sep:"none" placeholder:"NAME[=SECRET]" help:"Variable for the command with the value of a secret of the server, by default with the same name; see \"reprise secrets\". May be repeated."`
 	MaskSecrets      bool          `help:"Replace the values of --secret by *** in the output."`
 	Timeout          time.Duration `placeholder:"DURATION" help:"End the command after this time."`
-	Grace            time.Duration `placeholder:"DURATION" help:"Time between TERM and KILL. Default: 5s."`
+	Grace            time.Duration `placeholder:"DURATION" help:"Time between TERM and KILL, at most 1m. Default: 5s."`
 	KillOnDisconnect bool          `help:"Cancel the command when nobody follows it any more."`
 	Artifact         []string      `env:"-" sep:"none" placeholder:"PATH" help:"File or directory below the working directory, with * and ?, to keep with the execution when it has ended; see \"reprise artifacts\". May be repeated."`
 }

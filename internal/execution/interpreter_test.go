@@ -345,14 +345,13 @@ func TestInterruptsLeaveTheInterpreter(t *testing.T) {
 	remember := map[string]string{"bash": "x=41", "python": "x = 41", "javascript": "let x = 41"}
 	recall := map[string]string{"bash": "echo $x", "python": "print(x)", "javascript": "console.log(x)"}
 	inInterpreters(t, func(t *testing.T, h *execution.Host, language string) {
-		i := openInterpreter(t, h, execution.InterpreterRequest{Language: language, Grace: execution.Duration(longer)})
+		i := openInterpreter(t, h, execution.InterpreterRequest{Language: language})
 		runCode(t, h, i.ID, remember[language])
 		for how, end := range map[execution.Outcome]func(id string) error{
 			execution.Exited:    func(string) error { return h.Interrupt(longWithin(t), tenant, i.ID) },
 			execution.Cancelled: func(id string) error { return h.Cancel(longWithin(t), tenant, id) },
 		} {
-			x := start(t, h,
-				execution.Request{Interpreter: i.ID, Code: endless[language], Grace: execution.Duration(longer)})
+			x := start(t, h, execution.Request{Interpreter: i.ID, Code: endless[language]})
 			await(t, h, x.ID, "up")
 			_, _, err := h.Start(longWithin(t), tenant, execution.Request{Interpreter: i.ID, Code: "1"})
 			if !errors.Is(err, reprise.ErrConflict) {
@@ -370,7 +369,6 @@ func TestInterruptsLeaveTheInterpreter(t *testing.T) {
 		slow := start(t, h, execution.Request{
 			Interpreter: i.ID,
 			Code:        endless[language],
-			Grace:       execution.Duration(longer),
 			Timeout:     execution.Duration(time.Second),
 		})
 		wantOutcome(t, ended(t, h, slow.ID).Execution, execution.TimedOut, 130, "")

@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"reprise"
 	"reprise/client"
@@ -174,6 +175,9 @@ func (r *Request) checkStdin() error {
 // sizeOf is a size with the defaults in place of zeros.
 func sizeOf(t *TTY) TTY { return TTY{Cols: cmp.Or(t.Cols, 80), Rows: cmp.Or(t.Rows, 24)} }
 
+// maxGrace bounds how long a command may go on after its timeout, its cancellation or the stop of the server.
+const maxGrace = time.Minute
+
 func (r *Request) checkTimes() error {
 	for _, d := range []struct {
 		field string
@@ -187,6 +191,9 @@ func (r *Request) checkTimes() error {
 		if d.value < 0 {
 			return invalid(d.field, "is negative")
 		}
+	}
+	if time.Duration(r.Grace) > maxGrace {
+		return invalid("grace", "at most %v is taken", maxGrace)
 	}
 	if r.Retention.MaxIdle != 0 {
 		return invalid("retention.max_idle", "is for streams that are no executions")

@@ -145,6 +145,7 @@ func TestInvalidRequests(t *testing.T) {
 		{"tty", `{"command":"a","tty":{"cols":70000}}`},
 		{"timeout", `{"command":"a","timeout":"-1s"}`},
 		{"grace", `{"command":"a","grace":"-1s"}`},
+		{"grace", `{"command":"a","grace":"1m0.001s"}`},
 		{"limits.memory_bytes", `{"command":"a","limits":{"memory_bytes":-1}}`},
 		{"limits.cpu_time", `{"command":"a","limits":{"cpu_time":"-1s"}}`},
 		{"retention.max_age", `{"command":"a","retention":{"max_age":"-1s"}}`},
@@ -166,6 +167,9 @@ func TestInvalidRequests(t *testing.T) {
 		if !ok || field.Field != c.field || !errors.Is(err, reprise.ErrInvalid) {
 			t.Errorf("%.60s: %v, want field %s", c.body, err, c.field)
 		}
+	}
+	if err := (&execution.Request{Command: "a", Grace: execution.Duration(time.Minute)}).Validate(); err != nil {
+		t.Errorf("the longest grace: %v", err)
 	}
 	var d execution.Duration
 	if err := json.Unmarshal([]byte(`"soon"`), &d); !errors.Is(err, reprise.ErrInvalid) {

@@ -56,6 +56,11 @@ var interpreterMutants = []mutant{
 		pkg: "./internal/execution", run: "TestCancelEndsCollection",
 	},
 	{
+		name: "request has a time of grace without bound", rule: "R6.5",
+		file: "internal/execution/request.go", old: "time.Duration(r.Grace) > maxGrace {", new: "false {",
+		pkg: "./internal/execution", run: "TestInvalidRequests",
+	},
+	{
 		name: "turn of a queued command is not written down before it is started", rule: "G9 R6.7",
 		file: "internal/execution/supervised.go", old: "	err := r.beginKept()\n", new: "	err := error(nil)\n",
 		pkg: "./internal/execution", run: "TestQueuedStartIsRecordedFirst",
