@@ -78,7 +78,8 @@ type StartRequest struct {
 	// 5 min. Hold is not part of the request that an ID stands for. Client.Start ignores it, as does
 	// Client.Run where it does not know the id.
 	Hold Duration `json:"-"`
-	// KillOnDisconnect cancels the run some time after its last follower has disconnected.
+	// KillOnDisconnect cancels the run some time after its last follower has disconnected. Only followers with the
+	// scope "control" for its session and those of the principal that has started it count, and no tickets.
 	KillOnDisconnect bool `json:"kill_on_disconnect,omitempty"`
 
 	// Artifacts are paths below Cwd of files to keep with the execution when it has ended. They may have the wildcards

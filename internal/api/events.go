@@ -118,8 +118,8 @@ func (rd *reading) parseCursor(x *exchange) error {
 	return nil
 }
 
-// follow answers with the events. During the answer, it counts as a reader of the principal and a follower of the
-// execution, unless it waits for nothing.
+// follow answers with the events. During the answer, it counts as a reader of the principal and, if the principal
+// may cancel the execution, as a follower of it, unless it waits for nothing.
 func (s *Server) follow(x *exchange, rd *reading) error {
 	if err := rd.parse(x); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (s *Server) follow(x *exchange, rd *reading) error {
 		x.endWithConnection()
 	}
 	if rd.executionID != "" {
-		x.atEnd(s.host.Follow(x.who.Tenant, rd.executionID))
+		x.atEnd(s.host.FollowIf(x.r.Context(), x.who.Tenant, rd.executionID, x.who.MayLeave))
 	}
 	return s.send(x, rd)
 }

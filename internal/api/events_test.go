@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -286,6 +287,38 @@ func TestReadersPerPrincipalAreBounded(t *testing.T) {
 	f.close()
 	w.eventually("the reader is gone", func() bool {
 		return w.do("GET", "/v1/streams/s/events?wait=1ms", "").status == 200
+	})
+}
+
+// TestReaderEndsNoRunByLeaving: a key with the scope read, and a ticket, do not cancel a run with kill_on_disconnect by
+// leaving it. The key that has started it does.
+func TestReaderEndsNoRunByLeaving(t *testing.T) {
+	w := start(t, setup{host: execution.Options{DisconnectGrace: time.Nanosecond}})
+	_, starter := w.key(reprise.DefaultTenant, "run", "read")
+	_, reader := w.key(reprise.DefaultTenant, "read")
+	w.with(starter, func() {
+		w.do("POST", "/v1/executions",
+			`{"id":"k","command":"echo up; exec sleep 60","kill_on_disconnect":true}`).is(201)
+	})
+	ticket := w.do("POST", "/v1/tickets", `{"execution":"k"}`).is(201).text("ticket")
+	leave := func(query string) {
+		f := w.follow("/v1/executions/k/events"+query, asLines)
+		f.line()
+		f.close()
+	}
+	for range 20 {
+		w.with(reader, func() {
+			leave("")
+			w.do("GET", "/v1/executions/k/events?wait=1ms", "").is(200)
+		})
+		w.with("", func() { leave("?ticket=" + url.QueryEscape(ticket)) })
+		if a := w.do("GET", "/v1/executions/k", "").is(200); a.text("status") == "ended" {
+			t.Fatalf("a reader has ended it: %s", a.body)
+		}
+	}
+	w.with(starter, func() { leave("") })
+	w.eventually("the run is cancelled", func() bool {
+		return w.do("GET", "/v1/executions/k", "").text("outcome") == "cancelled"
 	})
 }
 

@@ -165,7 +165,7 @@ func (s *Server) startAndFollow(x *exchange, req execution.Request) error {
 	if err != nil {
 		return err
 	}
-	x.atEnd(s.host.Follow(x.who.Tenant, e.ID))
+	x.atEnd(s.host.FollowIf(ctx, x.who.Tenant, e.ID, x.who.MayLeave))
 	stream, err := s.host.Stream(ctx, x.who.Tenant, e.ID)
 	if err != nil {
 		return err

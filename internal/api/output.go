@@ -36,7 +36,7 @@ func (s *Server) executionOutput(x *exchange) error {
 		}
 		s.endWithServer(x)
 		x.endWithConnection()
-		x.atEnd(s.host.Follow(x.who.Tenant, id))
+		x.atEnd(s.host.FollowIf(x.r.Context(), x.who.Tenant, id, x.who.MayLeave))
 	}
 	output, err := s.host.Output(x.r.Context(), x.who.Tenant, id, channel)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/quota"
 )
 
 // TestFollowersOnOtherReplicas: a run with KillOnDisconnect goes on while somebody follows it
@@ -95,6 +96,36 @@ func stays(t *testing.T, h *execution.Host, id string, d time.Duration) {
 	if got := status(t, h, id); got != execution.StatusRunning {
 		t.Fatalf("it is %s", got)
 	}
+}
+
+// TestFollowersAreAskedForByStarter: before a follower counts, here and on another replica, the caller is asked, who
+// gets the session and the principal of the execution.
+func TestFollowersAreAskedForByStarter(t *testing.T) {
+	list := nodes(t, 2, execution.Options{DisconnectGrace: time.Nanosecond})
+	who := &quota.Holder{Account: quota.Account{Tenant: tenant, Principal: "starter"}}
+	x, _, err := list[0].StartFor(within(t), who,
+		execution.Request{Command: "echo up; exec sleep 100", Session: "s", KillOnDisconnect: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, list[0].Host, x.ID, "up")
+	for i, nd := range list {
+		asked := 0
+		nd.FollowIf(within(t), tenant, x.ID, func(session, starter string) bool {
+			if asked++; session != "s" || starter != "starter" {
+				t.Errorf("replica %d: session %q, started by %q", i, session, starter)
+			}
+			return false
+		})()
+		if asked != 1 {
+			t.Errorf("replica %d: asked %d times", i, asked)
+		}
+	}
+	if got := status(t, list[0].Host, x.ID); got != execution.StatusRunning {
+		t.Errorf("it is %s", got)
+	}
+	list[1].FollowIf(within(t), tenant, x.ID, func(string, string) bool { return true })()
+	wantOutcome(t, finish(t, list[0].Host, x.ID), execution.Cancelled, 0, "TERM")
 }
 
 // TestFollowersDoNotCountUnasked: without KillOnDisconnect following changes nothing.

@@ -31,6 +31,35 @@ func (h *Host) Follow(tenant reprise.Tenant, id string) (release func()) {
 	})
 }
 
+// FollowIf is Follow if may is true for the session and the principal that has started the execution, "" for none. Only
+// who may cancel an execution should do so by leaving it. If another replica runs the execution, FollowIf reads from
+// the store until ctx is done.
+func (h *Host) FollowIf(ctx context.Context, tenant reprise.Tenant, id string,
+	may func(session, starter string) bool,
+) (release func()) {
+	session, starter := "", ""
+	switch r := h.find(keyOf(tenant, id)); {
+	case r != nil && r.request.KillOnDisconnect:
+		session, starter = r.session, r.holder.Principal
+	case r != nil || h.opts.Replica == nil:
+		return func() {}
+	default:
+		s, err := h.Stream(ctx, tenant, id)
+		var info reprise.StreamInfo
+		if err == nil {
+			info, err = s.Info(ctx)
+		}
+		if err != nil {
+			return func() {}
+		}
+		session, starter = info.Config.Labels[labelSession], info.Config.Account()
+	}
+	if !may(session, starter) {
+		return func() {}
+	}
+	return h.Follow(tenant, id)
+}
+
 // follow counts one more. The caller holds mu.
 func (r *run) follow() {
 	r.followers++

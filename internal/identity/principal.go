@@ -110,6 +110,12 @@ func (p *Principal) MayAll(s Scope) bool {
 // without one.
 func (p *Principal) MayOn(s Scope, name string) bool { return !p.holdsTicket() && p.granted(s, &name) }
 
+// MayLeave reports whether an execution may end because p no longer follows it: p may cancel it, or is the principal
+// that has started it. The holder of a ticket is neither.
+func (p *Principal) MayLeave(session, starter string) bool {
+	return p.MayOn(ScopeControl, session) || !p.holdsTicket() && starter != "" && starter == p.Name
+}
+
 // MayRead reports whether p may follow one stream: by a grant for its name, or because p holds a ticket for it.
 func (p *Principal) MayRead(key reprise.StreamKey) bool { return p.MayReadAs(key, key.Name) }
 

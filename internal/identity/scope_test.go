@@ -67,6 +67,34 @@ func TestGrantsCoverWhatBeginsWithTheirPrefix(t *testing.T) {
 	}
 }
 
+func TestOnlyWhoMayCancelOrHasStartedMayLeave(t *testing.T) {
+	of := func(grants ...identity.Grant) identity.Principal {
+		return identity.Principal{Name: "me", Tenant: "acme", Grants: grants}
+	}
+	reader, runner := of(identity.Grant{Scope: identity.ScopeRead}), of(identity.Grant{Scope: identity.ScopeRun})
+	bounded := of(identity.Grant{Scope: identity.ScopeControl, Prefix: "ci-"})
+	ticket := of(identity.AllGrants()...)
+	ticket.Only = reprise.StreamKey{Tenant: "acme", Name: "execution:x"}
+	nameless := identity.Principal{Tenant: "acme"}
+	for _, c := range []struct {
+		p                identity.Principal
+		session, starter string
+		want             bool
+	}{
+		{reader, "ci-1", "other", false},
+		{runner, "ci-1", "other", false},
+		{runner, "ci-1", "me", true},
+		{bounded, "ci-1", "other", true},
+		{bounded, "c", "other", false},
+		{ticket, "ci-1", "me", false},
+		{nameless, "", "", false},
+	} {
+		if got := c.p.MayLeave(c.session, c.starter); got != c.want {
+			t.Errorf("%+v, session %q, started by %q: %v", c.p, c.session, c.starter, got)
+		}
+	}
+}
+
 // changing is a Verifier of one credential whose principal changes.
 type changing struct {
 	identity.Verifier

@@ -223,7 +223,10 @@ func (s *Server) openOutput(ctx context.Context, req *mcp.CallToolRequest,
 	if q.bySeq && q.seq > 0 {
 		q.at = reprise.After(stream.Cursor(q.seq))
 	}
-	r := &outputReader{page: newPage(in.ID, &q, s.watch(req, in.ID)), unfollow: s.host.Follow(c.tenant, in.ID)}
+	r := &outputReader{
+		page:     newPage(in.ID, &q, s.watch(req, in.ID)),
+		unfollow: s.host.FollowIf(ctx, c.tenant, in.ID, c.who.MayLeave),
+	}
 	if r.Reader, err = r.page.open(ctx, stream, q.at); err != nil {
 		r.unfollow()
 		return c, nil, askable(ctx, stream, err)

@@ -61,6 +61,11 @@ var interpreterMutants = []mutant{
 		pkg: "./internal/execution", run: "TestInvalidRequests",
 	},
 	{
+		name: "reader ends a run by leaving it", rule: "R6.6",
+		file: "internal/execution/follow.go", old: "!may(session, starter) {", new: "!may(session, starter) && false {",
+		pkg: "./internal/api", run: "TestReaderEndsNoRunByLeaving",
+	},
+	{
 		name: "turn of a queued command is not written down before it is started", rule: "G9 R6.7",
 		file: "internal/execution/supervised.go", old: "	err := r.beginKept()\n", new: "	err := error(nil)\n",
 		pkg: "./internal/execution", run: "TestQueuedStartIsRecordedFirst",
