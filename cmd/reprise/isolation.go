@@ -26,16 +26,16 @@ type isolationFlags struct {
 func (f *isolationFlags) config(secrets ...string) (isolation.Config, error) {
 	c := isolation.Config{
 		Level: isolation.Level(f.Isolation), Least: isolation.Level(f.LeastIsolation),
-		Access: isolation.Access{Offline: f.Network == "off"},
+		Offline: f.Network == "off",
 	}
 	var err error
 	if c.Masks, err = isolation.OpenMasks(append(secrets, f.Hide...)...); err != nil {
 		return c, err
 	}
-	if c.Access.Writable, err = absolute(f.Writable); err != nil {
+	if c.Writable, err = absolute(f.Writable); err != nil {
 		return c, err
 	}
-	for _, dir := range c.Access.Writable {
+	for _, dir := range c.Writable {
 		if _, err := os.Stat(dir); err != nil {
 			return c, usage("--writable: %w", err)
 		}

@@ -74,7 +74,7 @@ func (h *Host) isolate(tenant reprise.Tenant, req *Request) (*isolation.Plan, er
 			return nil, invalid("user", "%v", err)
 		}
 	}
-	if req.Access.Network == networkOn && config.Access.Offline {
+	if req.Access.Network == networkOn && config.Offline {
 		return nil, invalid("access.network", "this server has it off")
 	}
 	plan, err := config.Resolve(isolation.Level(req.Isolation), isolation.Access{

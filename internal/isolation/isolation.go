@@ -102,8 +102,10 @@ type Config struct {
 	Least Level
 	// Masks are out of reach at every level but None, whatever a request says. They protect the secrets of the server.
 	Masks *Masks
-	// Access is added to the access of requests.
-	Access Access
+	// Offline takes the network from all commands.
+	Offline bool
+	// Writable are added to the writable directories of requests.
+	Writable []string
 	// User is the user of all commands; only root can switch to another user. Default: our own user.
 	User *User
 	// Users are the users of the commands of single tenants, in place of User.
@@ -144,8 +146,8 @@ func (c *Config) Resolve(level Level, want Access) (*Plan, error) {
 	}
 	p.Given = p.machine.Given
 	p.Access = Access{
-		Offline:  want.Offline || c.Access.Offline,
-		Writable: slices.Concat(c.Access.Writable, want.Writable),
+		Offline:  want.Offline || c.Offline,
+		Writable: slices.Concat(c.Writable, want.Writable),
 		Hidden:   want.Hidden,
 	}
 	var err error
