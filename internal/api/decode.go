@@ -17,6 +17,7 @@ import (
 
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
+	"reprise/internal/jsonscan"
 	"reprise/internal/problem"
 )
 
@@ -100,8 +101,8 @@ func decodeAs(mediaType string, text []byte, v any) error {
 }
 
 // decode reads JSON into v, a pointer to a struct. Text that is not JSON is refused with status 400. Unknown members
-// and values of another type are refused with 422 and the path of the member. Unlike encoding/json, decode compares
-// names exactly.
+// and values of another type are refused with 422 and the path of the member, and so are values of any type that are
+// nested more than jsonscan.MaxDepth levels deep. Unlike encoding/json, decode compares names exactly.
 func decode(text []byte, v any) error {
 	if err := checkJSON(text); err != nil {
 		return err
@@ -121,7 +122,11 @@ func checkJSON(text []byte) error {
 	}
 	var value json.RawMessage
 	err := json.Unmarshal(text, &value)
-	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+	syntax, ok := errors.AsType[*json.SyntaxError](err)
+	if ok && jsonscan.Depth(text[:syntax.Offset]) > jsonscan.MaxDepth { // encoding/json stops at 10,000
+		return unprocessable("", fmt.Sprintf("the body: byte %d: %s", syntax.Offset, tooDeep))
+	}
+	if ok {
 		return badRequest("", fmt.Sprintf("the body is no JSON: byte %d: %v", syntax.Offset, syntax))
 	}
 	if err != nil || !utf8.Valid(text) {
@@ -129,6 +134,9 @@ func checkJSON(text []byte) error {
 	}
 	return nil
 }
+
+// tooDeep is the refusal of a value that many decoders could not read.
+var tooDeep = fmt.Sprintf("arrays and objects are nested more than %d levels deep", jsonscan.MaxDepth)
 
 var textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 
@@ -140,6 +148,9 @@ func checkValue(path string, text json.RawMessage, t reflect.Type) error {
 	}
 	switch {
 	case t == reflect.TypeFor[json.RawMessage](): // any value
+		if jsonscan.Depth(text) > jsonscan.MaxDepth {
+			return unprocessable(path, named(path)+tooDeep)
+		}
 		return nil
 	case string(text) == "null":
 		return unprocessable(path, named(path)+"null does not belong here")

@@ -96,7 +96,8 @@ var publishBodies = []string{
 	"{\"data\":\"a\n\"}", "{\"data\":\"\xff\"}", `[]`, `null`, ``, ` `, `{"data"}`, `{"data":1,}`,
 	"{\"data\":1}\n\n{\"type\":\"x\"}\n", "{\"data\":\n1}\n", "{\"data\":1}\r\n{\"data\":2}",
 	"{\"data\":1} {\"data\":2}\n", "\n\n", "\u00a0\n{}\n",
-	`{"data":[[[[{"a":[{}]}]]]]}`, `{"data":` + strings.Repeat("[", 501) + strings.Repeat("]", 501) + `}`,
+	`{"data":[[[[{"a":[{}]}]]]]}`, `{"data":` + strings.Repeat("[", 512) + strings.Repeat("]", 512) + `}`,
+	`{"data":` + strings.Repeat("[", 513) + strings.Repeat("]", 513) + `}`,
 }
 
 // TestScanEventsAgreesWithTheDecoder: what the scanner takes, the decoder of the standard library takes, and both

@@ -120,6 +120,45 @@ func TestPublishRefusesWholeBodies(t *testing.T) {
 	}
 }
 
+// Arrays and objects are nested at most 512 levels deep in what is published, whichever way it comes.
+func TestPublishRefusesDeepNesting(t *testing.T) {
+	w := start(t, setup{})
+	w.stream("s")
+	arrays := func(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
+	objects := func(levels int) string {
+		return strings.Repeat(`{"[":`, levels-1) + "{}" + strings.Repeat("}", levels-1)
+	}
+	publish := func(path, body, header string) *answer { return w.do("POST", "/v1/streams/s/"+path, body, header) }
+	const lines = "Content-Type: application/x-ndjson"
+	last := int64(0)
+	for name, value := range map[string]func(int) string{"arrays": arrays, "objects": objects} {
+		for _, c := range []struct {
+			form, path, before, after, header, field string
+		}{
+			{"one", "events", `{"data":`, `}`, "", "data"},
+			{"several", "events", `{"events":[{"data":1},{"data":`, `}]}`, "", "events[1].data"},
+			{"escaped name", "events", `{"d\u0061ta":`, `}`, "", "data"},
+			{"lines", "events", "{\"data\":1}\n{\"data\":", "}\n", lines, "data"},
+			{"end", "end", `{"outcome":"completed","data":`, `}`, "", "data"},
+		} {
+			for _, levels := range []int{513, 5_000, 9_990} {
+				a := publish(c.path, c.before+value(levels)+c.after, c.header).refused(422, "invalid")
+				if a.text("field") != c.field || !strings.Contains(a.text("detail"), "512 levels") {
+					t.Errorf("%s, %s, %d levels: %s", name, c.form, levels, a.body)
+				}
+			}
+			publish(c.path, c.before+value(20_000)+c.after, c.header).refused(422, "invalid")
+			if c.form != "end" {
+				last = publish(c.path, c.before+value(512)+c.after, c.header).is(200).number("last")
+			}
+		}
+	}
+	if a := w.do("GET", "/v1/streams/s", ""); a.number("events") != last {
+		t.Errorf("of the refused bodies something was appended: %s", a.body)
+	}
+	w.do("POST", "/v1/streams/s/end", `{"outcome":"completed","data":`+objects(512)+`}`).is(200)
+}
+
 // TestIdleStreamIsEnded: a stream with a bound is ended by a sweep and says why. Runs have no bound.
 func TestIdleStreamIsEnded(t *testing.T) {
 	w := start(t, setup{})

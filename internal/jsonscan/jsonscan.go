@@ -1,14 +1,35 @@
 // Package jsonscan scans JSON text in one pass without decoding values.
 //
-// It accepts exactly the texts that RFC 8259 allows and encoding/json accepts. It is for programs that pass on a value
-// unchanged and need to know where it ends.
+// It accepts exactly the texts that RFC 8259 allows and encoding/json accepts, up to [MaxDepth]. It is for programs
+// that pass on a value unchanged and need to know where it ends.
 package jsonscan
 
 import "encoding/binary"
 
 // MaxDepth is how deeply arrays and objects may be nested in a value that [Value] accepts. encoding/json takes
-// 10,000 levels; a text that lies between has to be left to it.
-const MaxDepth = 500
+// 10,000 levels, more than the decoders of many languages: Python's takes about 1,000.
+const MaxDepth = 512
+
+// Depth returns how deeply arrays and objects are nested in text, up to the first string that is not valid.
+func Depth(text []byte) (most int) {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '"':
+			end, _, ok := String(text, i)
+			if !ok {
+				return most
+			}
+			i = end - 1
+		case '[', '{':
+			depth++
+			most = max(most, depth)
+		case ']', '}':
+			depth--
+		}
+	}
+	return most
+}
 
 // Space returns the index of the first byte of text at or after i that is not JSON white space.
 func Space(text []byte, i int) int {

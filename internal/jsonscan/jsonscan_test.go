@@ -26,7 +26,7 @@ func check(t *testing.T, text []byte) {
 	t.Helper()
 	end, compact, ok := jsonscan.Value(text, 0)
 	if !ok {
-		if json.Valid(text) && !bytes.ContainsAny(text[:1], " \t\r\n") && depth(text) <= jsonscan.MaxDepth {
+		if json.Valid(text) && !bytes.ContainsAny(text[:1], " \t\r\n") && jsonscan.Depth(text) <= jsonscan.MaxDepth {
 			t.Errorf("%q is refused", text)
 		}
 		return
@@ -46,19 +46,15 @@ func check(t *testing.T, text []byte) {
 	}
 }
 
-// depth is at least how deeply text is nested.
-func depth(text []byte) (most int) {
-	now := 0
-	for _, c := range text {
-		switch c {
-		case '[', '{':
-			now++
-			most = max(most, now)
-		case ']', '}':
-			now--
+func TestDepthCountsNestedValuesOutsideStrings(t *testing.T) {
+	for text, want := range map[string]int{
+		``: 0, `1`: 0, `"[[{"`: 0, `"\"[["`: 0, `[]`: 1, `[{},{}]`: 2, `{"a":[1,"]}",[{}]]}`: 4, `[[[`: 3, `[["[[`: 2,
+		`]][`: 0,
+	} {
+		if got := jsonscan.Depth([]byte(text)); got != want {
+			t.Errorf("%s: %d, want %d", text, got, want)
 		}
 	}
-	return most
 }
 
 func TestValueAgreesWithEncodingJSON(t *testing.T) {

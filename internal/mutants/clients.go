@@ -44,6 +44,12 @@ var clientMutants = []mutant{
 		pkg: "./internal/api", run: "TestTypesWithMeaningsAreNotPublished",
 	},
 	{
+		name: "published JSON is nested without a limit", rule: "client rule 11",
+		file: "internal/api/decode.go", old: "		if jsonscan.Depth(text) > jsonscan.MaxDepth {\n",
+		new: "		if false {\n",
+		pkg: "./internal/api", run: "TestPublishRefusesDeepNesting",
+	},
+	{
 		name: "other bytes follow a failed write of stdin", rule: "G9, client rule 7",
 		file: "client/stdin.go", old: "	if !bytes.HasPrefix(chunk, w.doubt) {\n", new: "	if false {\n",
 		pkg: "./client", run: "TestStdinWriterRefusesOtherBytesAfterFailedWrite",
