@@ -22,6 +22,7 @@ var cases = []testCase{
 	{"hostile data", "11", nil, hostileData, false},
 	{"long lines", "11", nil, longLines, false},
 	{"line ends", "11", nil, lineEnds, false},
+	{"deep data", "13", nil, deepData, false},
 	{"silence", "6", nil, silence, false},
 	{"bad answers", "4 5", nil, badAnswers, false},
 	{"answers of others", "5 10", []string{KindReprise}, answersOfOthers, false},
@@ -265,6 +266,17 @@ func hostileData(ctx context.Context, r *run) error {
 // longLines sends an event of 5 MiB in one line and one of 5,120 lines.
 func longLines(_ context.Context, r *run) error {
 	rec, want := recordingOf(longLine(), manyLines(), `"data":"short"`)
+	return r.replay(rec, want)
+}
+
+// deepData sends data that is JSON and that decoders refuse: the nesting up to which servers took it before they had a
+// limit, and integers of many digits. It comes together, and each event in a connection of its own.
+func deepData(_ context.Context, r *run) error {
+	rec, want := recordingOf(deep()...)
+	if err := r.replay(rec, want); err != nil {
+		return err
+	}
+	rec.single = true
 	return r.replay(rec, want)
 }
 

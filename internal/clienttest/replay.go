@@ -19,6 +19,7 @@ type recording struct {
 	blocks []block // the last one is the end
 	end    string  // of a line
 	piece  int     // bytes in one write; 0 means all
+	single bool    // a response ends after one block
 
 	open atomic.Int32 // current responses
 }
@@ -76,6 +77,9 @@ func (rec *recording) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if len(rest) == 0 {
 		w.WriteHeader(http.StatusNoContent)
 		return
+	}
+	if rec.single {
+		rest = rest[:1]
 	}
 	var text bytes.Buffer
 	text.WriteString(rec.head + "retry: 1\n")

@@ -42,6 +42,18 @@ func recordingOf(data ...string) (*recording, []Event) {
 	return rec, want
 }
 
+// deep returns data that decoders of some languages refuse.
+func deep() []string {
+	nested := func(open, inside, end string, levels int) string {
+		return `"data":` + strings.Repeat(open, levels) + inside + strings.Repeat(end, levels)
+	}
+	digits := `"data":{"n":` + strings.Repeat("9", 5000) + `}`
+	return []string{
+		nested("[", "", "]", 9990), digits, nested(`{"[":`, "1", "}", 9990), `"data":"flat"`,
+		nested("[", "", "]", 5000), nested(`{"a":`, `"}"`, "}", 3000), nested("[", "", "]", 1000), digits,
+	}
+}
+
 // longLine returns an event of 5 MiB in one line, manyLines one of 5,120 lines.
 func longLine() string { return `"data":"` + strings.Repeat("0123456789abcdef", 5<<20/16) + `"` }
 

@@ -12,8 +12,11 @@ import sys
 from reprise import AsyncReprise, Gap, RepriseError
 
 
-def say(message):
-    sys.stdout.write(json.dumps(message) + "\n")
+def say(message, member=""):
+    line = json.dumps(message)
+    if member:  # JSON as it came, which Python may not decode
+        line = f"{line[:-2]}, {member}}}}}"
+    sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
@@ -25,10 +28,10 @@ def give(id, event):
         return say({"id": id, "gap": gap})
     told = {"seq": event.seq, "cursor": event.cursor, "type": event.type}
     if event.is_json:
-        told["json"] = event.data if "data" in event.object else event.object
+        member = f'"json": {event.text}'.replace("\n", " ")
     else:
-        told["data"] = base64.b64encode(event.bytes).decode()
-    say({"id": id, "event": told})
+        member = f'"data": "{base64.b64encode(event.bytes).decode()}"'
+    say({"id": id, "event": told}, member)
 
 
 def client(command):

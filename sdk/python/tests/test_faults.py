@@ -256,3 +256,51 @@ def test_damaged_data_is_an_error_when_it_is_asked_for(kind: str) -> None:
     for member in ("data", "text", "bytes", "time", "object"):
         with pytest.raises(ProtocolError):
             getattr(events[1], member)
+
+
+UNDECODABLE = {
+    "arrays": "[" * 5000 + "]" * 5000,
+    "objects": '{"[":' * 3000 + "1" + "}" * 3000,
+    "the deepest that servers took": "[" * 9990 + "]" * 9990,
+    "deep behind a value": '{"a":"}]\\"","b":[1,' + "[" * 2000 + "]" * 2000 + "]}",
+    "an integer of many digits": '{"n":' + "9" * 5000 + "}",
+}
+
+
+@pytest.mark.parametrize("name", UNDECODABLE)
+def test_data_that_python_does_not_decode_ends_nothing(kind: str, name: str) -> None:
+    value, time = UNDECODABLE[name], "2026-11-20T09:30:00.000Z"
+
+    def sent(seq: int, members: str, type: str = "note") -> str:
+        return f"id: {cursor(seq)}\nevent: {type}\ndata: {{{members}}}\n\n".replace("SEQ", f'"seq":{seq},"time":"{time}"')
+
+    deep = [
+        sent(1, f'SEQ,"data":{value}'),  # before the form of the cursors is known
+        sent(2, f'SEQ,"data":{value}'),
+        block(3),
+        sent(4, f'"data":{value},SEQ'),  # as another server may write it
+        sent(5, f'SEQ,\ndata: "data":{value}'),
+        sent(6, f'SEQ,"data":{value}', "started"),
+        sent(7, f'SEQ,"data":{value}', "cursor"),
+        sent(8, f'SEQ,"outcome":"completed","data":{value}', "end"),
+    ]
+    for answers in ([stream(*deep)], [stream(part) for part in deep]):  # together, and each in a connection of its own
+        with Scripted(*answers) as server:
+            whole = read(kind, server.url, "", stream="s")
+            assert len(server.heads) == len(answers)
+        assert [e.seq for e in whole] == [1, 2, 3, 4, 5, 6, 7, 8]
+    for event in whole:
+        assert event.time is not None and event.is_json
+        if event.seq == 3:
+            assert event.data == 3
+            continue
+        for member in ("data", "object"):
+            with pytest.raises(ProtocolError):
+                getattr(event, member)
+        assert event.text == value and event.bytes == value.encode()
+        assert f"seq={event.seq}" in repr(event)
+    assert isinstance(whole[-1], End) and whole[-1].outcome == "completed"
+    # The gap before the first kept event has the time of that event.
+    with Scripted(stream(*deep[1:])) as server:
+        first, *rest = read(kind, server.url, "", stream="s")
+    assert isinstance(first, Gap) and first.missed == 1 and first.time == rest[0].time and len(rest) == 7

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
-from json import JSONDecoder
 from typing import Any, Literal, TypeAlias
 
 from . import _receipts
@@ -21,7 +20,7 @@ from ._sse import Decoder, Frame, TooLong
 from ._track import Track, is_cursor_text, parse_cursor
 from ._wire import EVENT_STREAM, Request
 from .errors import GapError, NetworkError, ProblemError, ProtocolError, RepriseError
-from .events import Event, Gap, Series, decode_object
+from .events import Event, Gap, Series, decode_event, has_seq
 
 GAP_CODES = frozenset(("cursor_expired", "epoch_changed", "cursor_ahead"))
 MAX_ASKED = 3600.0  # between connections, for a server that asks for more
@@ -37,8 +36,6 @@ _OWN_TYPES = frozenset(("started", "end", "gap", "cursor"))
 
 #: Of events in the usual form: their seqs, types, JSON objects, and published values, "" for events without.
 Columns: TypeAlias = tuple[list[str], list[str], list[str], list[str]]
-
-_decode_json = JSONDecoder().raw_decode
 
 
 @lru_cache(maxsize=64)
@@ -278,16 +275,13 @@ class Flow:
         if data is None:
             self._skip(cursor or "")
             return None
+        # Events of this type that somebody has published have a seq.
+        if type == "cursor" and data.startswith("{") and not has_seq(data):
+            self._skip(cursor or "")
+            return None
         try:
-            object, end = _decode_json(data)
-            if end != len(data):
-                raise ValueError("more than one JSON value")
-            # Events of this type that somebody has published have a seq.
-            if type == "cursor" and isinstance(object, dict) and not object.get("seq"):
-                self._skip(cursor or "")
-                return None
-            return decode_object(type, cursor or "", object)
-        except (ValueError, TypeError, RecursionError) as error:
+            return decode_event(type, cursor or "", data)
+        except (ValueError, TypeError) as error:
             raise ProtocolError(f"event {cursor!r}: {error}") from error
 
     def _skip(self, cursor: str) -> None:
@@ -316,7 +310,7 @@ class Flow:
             return None
         at = parse_cursor(first.cursor)
         cursor = str(at._replace(seq=first.seq - 1)) if at is not None else ""
-        return _start_gap(cursor, first.seq - 1, first.object.get("time"))
+        return _start_gap(cursor, first.seq - 1, first._readable.get("time"))
 
     def failed(self, error: RepriseError) -> float:
         """Handles a failed connection: returns the seconds to wait, or raises the error that ends the loop."""

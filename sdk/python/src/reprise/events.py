@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
+import re
 from datetime import datetime
-from json import JSONDecoder
+from json import JSONDecodeError, JSONDecoder
 from typing import Any
 
 from .errors import ProtocolError
@@ -71,8 +73,54 @@ class Series:
 def _decode_all(text: str) -> Any:
     value, end = _decode(text, 0)
     if end != len(text):
-        raise ValueError("more than one value")
+        raise JSONDecodeError("more than one value", text, end)
     return value
+
+
+def _is_valid(error: BaseException | None) -> bool:
+    """Whether a decoder has failed with error at JSON that may be valid: it is nested too deeply, or has an integer of too many
+    digits."""
+    return isinstance(error, RecursionError) or type(error) is ValueError
+
+
+def _decode_members(texts: dict[str, str]) -> dict[str, Any]:
+    """The values of members without those that cannot be decoded."""
+    values: dict[str, Any] = {}
+    for name, text in texts.items():
+        with contextlib.suppress(StopIteration, ValueError, RecursionError):
+            values[name] = _decode_all(text)
+    return values
+
+
+#: The strings in a JSON text, and the characters outside of strings that give it its structure.
+_structure = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[][{},:]', re.DOTALL).finditer
+
+
+def _members(text: str) -> dict[str, str]:
+    """The texts of the members of a JSON object, which are not decoded and can be of any depth. Raises ValueError."""
+    members: dict[str, str] = {}
+    name: str | None = None
+    depth, begin = 0, 0
+    for token in _structure(text):
+        c, at = token[0], token.start()
+        if c in ("[", "{"):
+            depth += 1
+            if depth == 1:
+                if c == "[" or text[:at].strip():
+                    break
+                begin = at + 1
+            continue
+        if depth == 1 and c == ":" and name is None:
+            name, begin = text[begin:at].strip()[1:-1], at + 1
+        elif depth == 1 and c in (",", "}") and name is not None:
+            members[name], name, begin = text[begin:at].strip(), None, at + 1
+        if c in ("]", "}"):
+            depth -= 1
+            if depth <= 0:
+                if text[at + 1 :].strip():
+                    break
+                return members
+    raise ValueError("the data of an event is no object")
 
 
 class Event:
@@ -110,19 +158,38 @@ class Event:
     @property
     def object(self) -> dict[str, Any]:
         """The JSON object that the server has sent. It is decoded on first use, as are all attributes that depend on it; this
-        raises ProtocolError if the object is damaged."""
+        raises ProtocolError if the object is damaged, or if it is JSON that Python does not decode: arrays and objects that are
+        nested deeper than the recursion limit, or integers with more digits than sys.set_int_max_str_digits allows. Attributes
+        of the other members have their values then, and `text` the published JSON."""
         object = self._object
         return self._load() if object is None else object
+
+    @property
+    def _readable(self) -> dict[str, Any]:
+        """The members of the object without those that cannot be decoded."""
+        try:
+            return self.object
+        except ProtocolError as error:
+            if not _is_valid(error.__cause__):
+                raise
+            return _decode_members(self._raw())
+
+    def _raw(self) -> dict[str, str]:
+        """The texts of the members of an object that cannot be decoded."""
+        try:
+            return _members(self._text)
+        except ValueError as error:
+            raise ProtocolError(f"event {self.cursor}: {error}") from error
 
     def _load(self) -> dict[str, Any]:
         text = self._text
         object: dict[str, Any]
         try:
             object, end = _decode(text, 0)
-            if end != len(text) or object["seq"] != self.seq:
-                raise ValueError("more than one object, or another seq")
-        except (StopIteration, ValueError, KeyError, RecursionError) as error:
+        except (StopIteration, ValueError, RecursionError) as error:
             raise ProtocolError(f"event {self.cursor}: {error}") from error
+        if end != len(text) or object.get("seq") != self.seq:
+            raise ProtocolError(f"event {self.cursor}: more than one object, or another seq")
         self._object, self._text = object, ""
         if self._data is not _UNREAD and "data" in object:
             object["data"] = self._data  # the program may have changed it
@@ -131,7 +198,7 @@ class Event:
     @property
     def time(self) -> datetime | None:
         """When the event was appended; None for a gap before the first event that this client itself reports."""
-        text = self.object.get("time")
+        text = self._readable.get("time")
         return parse_time(text) if text else None
 
     @property
@@ -153,30 +220,36 @@ class Event:
     @property
     def is_json(self) -> bool:
         """Whether the event is JSON: a published value, or an event of Reprise itself such as "started" and "end"."""
-        return "base64" not in self.object and "text" not in self.object
+        return "base64" not in self._readable and "text" not in self._readable
 
     @property
     def text(self) -> str:
-        """The data as text: output with U+FFFD for bytes that are not UTF-8; JSON as its text."""
-        text = self.object.get("text")
+        """The data as text: output with U+FFFD for bytes that are not UTF-8; JSON as its text, also if it cannot be decoded."""
+        text = self._readable.get("text")
         if isinstance(text, str):
             return text
         if not self.is_json:
             return self.bytes.decode("utf-8", "replace")
+        if self._object is None:  # it cannot be decoded
+            return self._raw().get("data", self._text)
         return json.dumps(self.object.get("data", self.object), ensure_ascii=False, separators=(",", ":"))
 
     @property
     def bytes(self) -> bytes:
         """The data as bytes: output exactly as it was written."""
-        if self.is_json or "text" in self.object:
+        if self.is_json or "text" in self._readable:
             return self.text.encode("utf-8", "surrogatepass")
         try:
-            return base64.b64decode(self.object["base64"], validate=True)
+            return base64.b64decode(self._readable["base64"], validate=True)
         except (ValueError, TypeError) as error:
             raise ProtocolError(f"event {self.cursor}: {error}") from error
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(seq={self.seq}, type={self.type!r}, {self.object!r})"
+        try:
+            shown = repr(self.object)
+        except (ProtocolError, RecursionError):  # or the program has nested it deeper
+            shown = repr(self._text[:100])
+        return f"{type(self).__name__}(seq={self.seq}, type={self.type!r}, {shown})"
 
 
 class Started(Event):
@@ -187,37 +260,37 @@ class Started(Event):
     @property
     def id(self) -> str:
         """The id of the execution."""
-        return str(self.object.get("id", ""))
+        return str(self._readable.get("id", ""))
 
     @property
     def argv(self) -> list[str]:
         """The program and its arguments, or [] if the request had another form."""
-        return list(self.object.get("argv") or [])
+        return list(self._readable.get("argv") or [])
 
     @property
     def command(self) -> str:
         """The text for `sh -c`, or "" if the request had another form."""
-        return str(self.object.get("command") or "")
+        return str(self._readable.get("command") or "")
 
     @property
     def language(self) -> str:
         """The language of the code, or "" if the request had another form."""
-        return str(self.object.get("language") or "")
+        return str(self._readable.get("language") or "")
 
     @property
     def interpreter(self) -> str:
         """The interpreter that runs the code, or "" if the request had another form."""
-        return str(self.object.get("interpreter") or "")
+        return str(self._readable.get("interpreter") or "")
 
     @property
     def pid(self) -> int | None:
         """The process id of the command on its machine."""
-        return self.object.get("pid")
+        return self._readable.get("pid")
 
     @property
     def isolation(self) -> dict[str, Any] | None:
         """The isolation in force."""
-        return self.object.get("isolation")
+        return self._readable.get("isolation")
 
 
 class End(Event):
@@ -228,68 +301,68 @@ class End(Event):
     @property
     def outcome(self) -> str:
         """ "exited" or another of an execution's; or "completed", "failed" or "cancelled"."""
-        return str(self.object.get("outcome", ""))
+        return str(self._readable.get("outcome", ""))
 
     @property
     def exit_code(self) -> int | None:
         """The exit code, or None if the process did not exit normally."""
-        return self.object.get("exit_code")
+        return self._readable.get("exit_code")
 
     @property
     def signal(self) -> str | None:
         """The name, without SIG, of the signal that killed the process."""
-        return self.object.get("signal")
+        return self._readable.get("signal")
 
     @property
     def error(self) -> str:
         """Why a run did not start, was lost, or was ended by the server."""
-        return str(self.object.get("error", ""))
+        return str(self._readable.get("error", ""))
 
     @property
     def limit(self) -> str:
         """The exceeded limit."""
-        return str(self.object.get("limit", ""))
+        return str(self._readable.get("limit", ""))
 
     @property
     def output_truncated(self) -> bool:
         """Whether output is missing because another process kept the pipe open."""
-        return bool(self.object.get("output_truncated"))
+        return bool(self._readable.get("output_truncated"))
 
     @property
     def processes_left(self) -> bool:
         """Whether the owner of the run's processes was killed, so that some of them may still run."""
-        return bool(self.object.get("processes_left"))
+        return bool(self._readable.get("processes_left"))
 
     @property
     def started(self) -> datetime | None:
         """When the process began, or None if it never did."""
-        return parse_time(text) if (text := self.object.get("started")) else None
+        return parse_time(text) if (text := self._readable.get("started")) else None
 
     @property
     def bytes_written(self) -> dict[str, int] | None:
         """The number of bytes that the command wrote to each channel, kept or not."""
-        return self.object.get("bytes")
+        return self._readable.get("bytes")
 
     @property
     def bytes_from(self) -> int:
         """For a lost run whose window had lost its beginning: the seq of the event from which `bytes_written` counts; else
         0."""
-        return int(self.object.get("bytes_from") or 0)
+        return int(self._readable.get("bytes_from") or 0)
 
     @property
     def isolation(self) -> dict[str, Any] | None:
         """The isolation in force."""
-        return self.object.get("isolation")
+        return self._readable.get("isolation")
 
     @property
     def duration_ms(self) -> int | None:
         """How long the command ran."""
-        return self.object.get("duration_ms")
+        return self._readable.get("duration_ms")
 
     @property
     def usage(self) -> dict[str, int] | None:
         """The resource use of the processes: user_ms, system_ms, max_rss_bytes."""
-        return self.object.get("usage")
+        return self._readable.get("usage")
 
 
 class Gap(Event):
@@ -300,32 +373,76 @@ class Gap(Event):
     @property
     def code(self) -> str:
         """ "cursor_expired", "epoch_changed" or "cursor_ahead"."""
-        return str(self.object.get("code", ""))
+        return str(self._readable.get("code", ""))
 
     @property
     def earliest(self) -> str:
         """The cursor before the first kept event, or "" if the server has not sent it."""
-        return str(self.object.get("earliest") or "")
+        return str(self._readable.get("earliest") or "")
 
     @property
     def tail(self) -> str:
         """The cursor after the last event, or "" if the server has not sent it."""
-        return str(self.object.get("tail") or "")
+        return str(self._readable.get("tail") or "")
 
     @property
     def fork(self) -> str:
         """The cursor up to which the new epoch has the events of the old one; "" for other codes."""
-        return str(self.object.get("fork") or "")
+        return str(self._readable.get("fork") or "")
 
     @property
     def missed(self) -> int:
         """The number of events that are gone and were never received, or 0 if it is unknown."""
-        return int(self.object.get("missed") or 0)
+        return int(self._readable.get("missed") or 0)
 
     @property
     def taken_back(self) -> int:
         """The number of events up to the cursor that the server has lost."""
-        return int(self.object.get("taken_back") or 0)
+        return int(self._readable.get("taken_back") or 0)
+
+
+#: The beginning of the JSON object of an event as the server writes it. What comes next is the published data, or the members
+#: of an event of Reprise itself.
+_head = re.compile(r'\{"seq":([1-9][0-9]{0,18}),"time":"[^"\\]*"(?=[,}])').match
+_PUBLISHED = (',"data":', ',"text":', ',"base64":')
+
+
+def decode_event(type: str, cursor: str, text: str) -> Event:
+    """Makes an event from the text of its JSON object. Published data is not decoded, because it can be JSON that Python does
+    not decode. Raises ValueError for a text that is no event."""
+    head = _head(text)
+    if head is None or not cursor or type == "gap" or not text.endswith("}"):
+        return _decode_whole(type, cursor, text)
+    seq = int(head[1])
+    if type == "end" and not text.startswith(',"text":', head.end()):
+        return End(type, seq, cursor, None, text)
+    if type == "started" and not text.startswith(_PUBLISHED, head.end()):
+        return Started(type, seq, cursor, None, text)
+    return Event(type, seq, cursor, None, text)
+
+
+def _decode_whole(type: str, cursor: str, text: str) -> Event:
+    try:
+        object = _decode_all(text)
+    except StopIteration as error:
+        raise ValueError("no JSON value") from error
+    except (ValueError, RecursionError) as error:
+        if not _is_valid(error):
+            raise
+        event = decode_object(type, cursor, _decode_members(_members(text)))
+        event._object, event._text = None, text
+        return event
+    return decode_object(type, cursor, object)
+
+
+def has_seq(text: str) -> bool:
+    """Whether a text is the JSON object of an event of the server."""
+    if _head(text) is not None:
+        return True
+    try:
+        return bool(_decode_members(_members(text)).get("seq"))
+    except ValueError:
+        return False
 
 
 def decode_object(type: str, cursor: str, object: Any) -> Event:
