@@ -144,14 +144,20 @@ func TestCallsOutlastForeignAnswersOnceTheServerWasMet(t *testing.T) {
 // Events that something in front of the server puts among its own are none: they have no id. What is missing shows by
 // seq.
 func TestForeignEventsAreNotGiven(t *testing.T) {
-	foreign := "event: ping\ndata: {\"from\":\"a proxy\"}\n\nevent: end\ndata: not JSON\n\ndata\n\n"
+	foreign := "event: ping\ndata: {\"from\":\"a proxy\"}\n\nevent: end\ndata: not JSON\n\ndata\n\n" +
+		"data: {\"seq\":\"1\"}\n\n"
 	for name, tt := range map[string]struct{ answer, want, err string }{
 		"among events":            {foreign + text(1, "note", "a") + foreign + end(2), "1 note,2 end", ""},
 		"in place of an event":    {text(1, "note", "a") + foreign + end(3), "1 note", "event 3 comes after 1"},
 		"an event without its id": {"data: {\"seq\":1,\"text\":\"a\"}\n\n", "", "no cursor"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := &wire{answer: func(int, *http.Request) ([]byte, bool) { return events(tt.answer), false }}
+			w := &wire{answer: func(i int, _ *http.Request) ([]byte, bool) {
+				if i < 8 && tt.err == "" {
+					return events(foreign), false // and nothing else
+				}
+				return events(tt.answer), false
+			}}
 			got, err := collect(w.client(t, client.Options{}).Follow(t.Context(), "x", nil))
 			if seqs(got) != tt.want || (err == nil) != (tt.err == "") ||
 				err != nil && !strings.Contains(err.Error(), tt.err) {

@@ -330,7 +330,7 @@ func (r *run) faults(ctx context.Context, plan ...cutproxy.Fault) error {
 		faults := p.Faults()
 		closeIt()
 		least := 3
-		if fault.Kind == cutproxy.Foreign || fault.Kind == cutproxy.Slow { // the first such connection brings all
+		if fault.Kind == cutproxy.Slow { // the first such connection brings all
 			least = 2
 		}
 		if err == nil && faults < least {
@@ -373,7 +373,37 @@ func badAnswers(ctx context.Context, r *run) error {
 	)
 }
 
-// foreignEvents are those that something in front of the server puts among its own.
+// foreignEvents are those that something in front of the server puts before and among its own, on every connection, of
+// which many are cut: some before an event has come.
 func foreignEvents(ctx context.Context, r *run) error {
-	return r.faults(ctx, cutproxy.Fault{Kind: cutproxy.Foreign})
+	const cuts = 20
+	if err := r.server.publish(ctx, r.name, 1, 200, false); err != nil {
+		return err
+	}
+	want, err := r.server.events(ctx, r.name)
+	if err != nil {
+		return err
+	}
+	cut, closeCut, err := r.proxy(r.server.addr, func(n int) *cutproxy.Fault {
+		if n >= cuts {
+			return nil
+		}
+		return &cutproxy.Fault{Kind: cutproxy.FIN, After: []int64{900, 700, 600}[n%3]}
+	})
+	if err != nil {
+		return err
+	}
+	defer closeCut()
+	p, closeIt, err := r.proxy(cut.Addr(), cutproxy.Every(cutproxy.Fault{Kind: cutproxy.Foreign}))
+	if err != nil {
+		return err
+	}
+	defer closeIt()
+	if err := r.exactly(r.follow(p.Addr(), r.name, nil), want); err != nil {
+		return err
+	}
+	if got := cut.Faults(); got != cuts {
+		return fmt.Errorf("%d cuts of %d happened", got, cuts)
+	}
+	return nil
 }

@@ -69,12 +69,13 @@ func (w *watched) Read(p []byte) (int, error) {
 // interleave answers the requests of a connection as the server does, with events of something else among its own.
 func (l *link) interleave() {
 	l.server.Close() // the transport below has connections of its own
-	transport := &http.Transport{DisableKeepAlives: true}
+	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true}
 	reverse := &httputil.ReverseProxy{
 		Transport: transport, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = "http", l.server.RemoteAddr().String()
 			r.Out.Host = r.In.Host
+			r.Out.Header.Del("Accept-Encoding") // nothing can be inserted into what is compressed
 		},
 		ModifyResponse: func(res *http.Response) error {
 			if res.Header.Get("Content-Type") == "text/event-stream" {
@@ -101,16 +102,22 @@ func (l *link) interleave() {
 }
 
 // foreignEvent is what something in front of a server might say.
-const foreignEvent = "event: ping\ndata: {\"from\":\"a proxy\"}\n\nevent: message\ndata: not JSON\n\n"
+const foreignEvent = "event: ping\ndata: {\"from\":\"a proxy\"}\n\nevent: message\ndata: not JSON\n\n" +
+	"data: 7\n\nevent: end\ndata: {\"seq\":\"none\"}\n\nevent: gap\ndata: null\n\ndata\n\n"
 
-// interleaved puts foreignEvent behind each block.
+// interleaved puts foreignEvent before the first block and behind each block.
 type interleaved struct {
 	io.ReadCloser
+	begun bool
 	ready []byte
 	last  byte
 }
 
 func (i *interleaved) Read(p []byte) (int, error) {
+	if !i.begun {
+		i.begun = true
+		i.ready = []byte(foreignEvent)
+	}
 	if len(i.ready) == 0 {
 		buf := make([]byte, len(p))
 		n, err := i.ReadCloser.Read(buf)

@@ -24,7 +24,7 @@ const (
 	Half Kind = "half"
 	// Slow passes the rest on a byte at a time.
 	Slow Kind = "slow"
-	// Foreign inserts events of another source, without an id, among those of the server: "event: ping".
+	// Foreign inserts events of another source, without an id, before and among those of the server: "event: ping".
 	Foreign Kind = "foreign"
 	// Refuse resets the connection at once.
 	Refuse Kind = "refuse"

@@ -136,8 +136,8 @@ func TestForeignEvents(t *testing.T) {
 	p := proxy(t, "id: 1\ndata: a\n\nid: 2\ndata: b\n\n", "foreign")
 	got, err := ask(t, p)
 	_, body, _ := strings.Cut(got, "\r\n\r\n")
-	if err != nil || strings.Count(body, "event: ping\n") != 2 ||
-		!strings.Contains(body, "id: 1\ndata: a\n\nevent: ping\n") {
+	if err != nil || strings.Count(body, "event: ping\n") != 3 ||
+		!strings.Contains(body, "\r\nevent: ping\n") || !strings.Contains(body, "id: 1\ndata: a\n\nevent: ping\n") {
 		t.Errorf("%q, %v", got, err)
 	}
 }

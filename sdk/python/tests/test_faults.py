@@ -47,6 +47,17 @@ def test_what_is_no_event_is_an_error_after_three_times(kind: str, bad: str) -> 
     assert seqs(kind, stream(bad), stream(end(1))) == [1]
 
 
+def test_events_that_something_in_front_of_the_server_adds_are_not_given(kind: str) -> None:
+    added = "".join(
+        f"event: {type}\ndata: {data}\n\n"
+        for type, data in (("ping", "{}"), ("end", "not JSON"), ("message", '{"seq":"1"}'), ("gap", "null"), ("cursor", "7"))
+    )
+    answers = [stream(added)] * 8 + [stream(added, block(1), added), stream(added, block(2)), stream(added, end(3))]
+    assert seqs(kind, *answers) == [1, 2, 3]
+    with pytest.raises(ProtocolError, match="event 3 comes after 1"):
+        seqs(kind, stream(block(1), added, end(3)))
+
+
 def test_the_cursor_is_kept_through_connections_that_bring_nothing(kind: str) -> None:
     with Scripted(stream(block(1)), stream(), stream("id: half"), stream(end(2))) as server:
         read(kind, server.url, "", stream="s")

@@ -484,7 +484,8 @@ function isMove(frame: Frame): boolean {
  */
 function hasSeq(data: string): boolean {
   try {
-    return Boolean((JSON.parse(data) as { seq?: unknown } | null)?.seq)
+    const seq = (JSON.parse(data) as { seq?: unknown } | null)?.seq
+    return Number.isInteger(seq) && (seq as number) > 0
   } catch {
     return false
   }

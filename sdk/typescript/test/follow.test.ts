@@ -511,9 +511,11 @@ test('what an earlier attempt has removed is removed', async (t) => {
 })
 
 test('events that something in front of the server adds are not given', async (t) => {
-  const added = 'event: ping\ndata: {"from":"a proxy"}\n\nevent: end\ndata: not JSON\n\ndata\n\n'
+  const added = 'event: ping\ndata: {"from":"a proxy"}\n\nevent: end\ndata: not JSON\n\ndata\n\ndata: {"seq":"1"}\n\n'
   const s = await script(t, stream([added, event(1), added, end(2)]))
   assert.deepEqual(await seqs(s.client().follow('x')), [1, 2])
+  const often = await script(t, ...Array.from({ length: 8 }, () => stream([added])), stream([added, event(1)]), stream([added, end(2)]))
+  assert.deepEqual(await seqs(often.client().follow('x')), [1, 2])
   const hole = await script(t, stream([event(1), added, end(3)]))
   await assert.rejects(all(hole.client().follow('x')), ProtocolError)
   const damaged = await script(t, stream(['data: {"seq":1,"text":"a"}\n\n']))

@@ -270,8 +270,11 @@ class Flow:
                 yield Event(type, seq, cursor, None, text, series)
 
     def _event(self, frame: Frame) -> Event | None:
-        """Makes an event from a frame; None for one that only moves the cursor."""
+        """Makes an event from a frame; None for one that only moves the cursor, or that something in front of the server has
+        inserted: every event of the server has an id. An event with a seq and no id is a damaged one of the server."""
         cursor, type, data = frame
+        if data is not None and not cursor and not has_seq(data):
+            return None
         if data is None:
             self._skip(cursor or "")
             return None

@@ -440,9 +440,10 @@ def has_seq(text: str) -> bool:
     if _head(text) is not None:
         return True
     try:
-        return bool(_decode_members(_members(text)).get("seq"))
+        seq = _decode_members(_members(text)).get("seq")
     except ValueError:
         return False
+    return type(seq) is int and seq > 0
 
 
 def decode_object(type: str, cursor: str, object: Any) -> Event:
