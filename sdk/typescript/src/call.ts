@@ -3,7 +3,7 @@ import {
   ForeignError,
   InvalidError,
   ProblemError,
-  ProtocolError,
+  RepriseError,
   askedWait,
   givenUp,
   isRetryable,
@@ -182,7 +182,7 @@ async function reading<T>(value: Promise<T>, signal: AbortSignal | undefined): P
 /** The error for a request or answer that failed: the reason, where it failed because signal was aborted. */
 export function broken(error: unknown, signal: AbortSignal | undefined): unknown {
   if (signal?.aborted) return signal.reason
-  if (error instanceof ConnectionError || error instanceof ProtocolError || error instanceof ForeignError) return error
+  if (error instanceof RepriseError) return error
   const cause = (error as { cause?: { code?: string; message?: string } }).cause
   // What Node says of a certificate; browsers do not tell.
   const terminal = /^(CERT_|ERR_TLS_CERT|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/.test(cause?.code ?? '')

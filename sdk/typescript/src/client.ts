@@ -15,12 +15,18 @@ import { Replicas, Sessions, Streams, Tasks, Tickets } from './resources.js'
 import { Stdin, writeStdin } from './stdin.js'
 import type { Execution, ExecutionList, ExecutionQuery, Screen, StartRequest, StdinState } from './wire.js'
 
+/** Returns a token. Its `fetch`, if it has one, sends all requests with it. */
+export type TokenSource = (() => string | Promise<string>) & { readonly fetch?: typeof fetch }
+
 /** Settings of a client. Times are in milliseconds. */
 export interface Options {
   /** The URL of the server. Default: REPRISE_URL of the environment, in a page its origin, or http://127.0.0.1:7070. */
   url?: string | URL
-  /** Is sent with each request to `url`, and only there. Default: REPRISE_TOKEN of the environment, if it is set. */
-  token?: string | (() => string | Promise<string>) | undefined
+  /**
+   * Is sent with each request to `url`, and only there. A token with a `fetch` of its own, such as that of `localToken`, is sent by
+   * that. Default: REPRISE_TOKEN of the environment, if it is set.
+   */
+  token?: string | TokenSource | undefined
   /** Sends the requests. Default: the platform's. */
   fetch?: typeof fetch
   /** Additional headers of each request. */
@@ -251,7 +257,9 @@ function settingsOf(options: Options): Settings {
     throw new InvalidError(`the server's URL ${JSON.stringify(url)} is not an http or https URL without a query`)
   }
   const token = options.token ?? env?.['REPRISE_TOKEN']
-  const platform = options.fetch ?? globalThis.fetch
+  const own = typeof token === 'function' ? token.fetch : undefined
+  if (own && options.fetch) throw new InvalidError('the token has a fetch of its own: give the text of a token to use another one')
+  const platform = own ?? options.fetch ?? globalThis.fetch
   return {
     base: base.href.replace(/\/+$/, ''),
     token: typeof token === 'string' ? () => token : token,

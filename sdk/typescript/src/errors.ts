@@ -4,8 +4,8 @@ import type { Gap } from './wire.js'
  * The base class of all errors of this client. The reason of an AbortSignal is thrown unchanged.
  *
  * `code` is stable. It is a code of the server, such as `not_found`, or one of the client: `invalid` (a request that was not
- * sent because it is invalid), `connection`, `timeout`, `protocol`, `foreign` (the answer does not come from the server) and
- * `file_changed` (during an upload or a download).
+ * sent because it is invalid), `unproven` (nor was this one, see `UnprovenError`), `connection`, `timeout`, `protocol`, `foreign`
+ * (the answer does not come from the server) and `file_changed` (during an upload or a download).
  */
 export class RepriseError extends Error {
   readonly code: string
@@ -109,6 +109,16 @@ export class ForeignError extends RepriseError {
     this.status = status
     this.retryAfter = options?.retryAfter ?? 0
     this.cutShort = options?.cutShort ?? false
+  }
+}
+
+/**
+ * A request was not sent. Its token comes from a file of this machine (`localToken` of reprise/node), and the program that listens at
+ * the address does not prove that it knows the token.
+ */
+export class UnprovenError extends RepriseError {
+  constructor(message: string) {
+    super('unproven', false, message)
   }
 }
 

@@ -1,4 +1,4 @@
-export { type CallOptions, type Options, Reprise } from './client.js'
+export { type CallOptions, type Options, Reprise, type TokenSource } from './client.js'
 export { IndexedDBCursor, LocalStorageCursor, MemoryCursor } from './cursors.js'
 export {
   ConnectionError,
@@ -9,6 +9,7 @@ export {
   ProblemError,
   ProtocolError,
   RepriseError,
+  UnprovenError,
 } from './errors.js'
 export type {
   EndEvent,

@@ -1,7 +1,9 @@
 import { open, readFile, rename } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { dirname, join } from 'node:path'
+import type { TokenSource } from './client.js'
 import { checked } from './cursors.js'
+import { provenFetch } from './proof.js'
 import type { CursorStore } from './saver.js'
 
 export { type DownloadFileOptions, downloadFile, uploadFile } from './node-files.js'
@@ -35,10 +37,15 @@ export class FileCursor implements CursorStore {
   }
 }
 
-/** The token that the server of this machine has written, or undefined. */
-export async function localToken(): Promise<string | undefined> {
+/**
+ * The token that the server of this machine has written, or undefined. It is sent to loopback only, and over a connection only after
+ * the server has proven that it knows the token: another program that listens at the address never gets it. The error of such a
+ * request is an {@link UnprovenError}.
+ */
+export async function localToken(): Promise<TokenSource | undefined> {
   const state = process.env['XDG_STATE_HOME'] || join(homedir(), '.local', 'state')
-  return (await readIfThere(join(state, 'reprise', 'token')))?.trim()
+  const token = (await readIfThere(join(state, 'reprise', 'token')))?.trim()
+  return token ? Object.assign(() => token, { fetch: provenFetch(token) }) : undefined
 }
 
 async function readIfThere(path: string): Promise<string | undefined> {
