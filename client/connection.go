@@ -31,7 +31,7 @@ func (f *follower) accept(ctx context.Context, res *http.Response) error {
 	switch err := f.c.refusal(res); {
 	case err != nil:
 		return err
-	case res.StatusCode == http.StatusNoContent:
+	case res.StatusCode == http.StatusNoContent && res.Header.Get("Stream-Outcome") != "":
 		return errEnded // all was read before, the end with it
 	case res.StatusCode != http.StatusOK || !hasType(res, eventStreamType):
 		return notOurs(res)

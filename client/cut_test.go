@@ -60,7 +60,7 @@ func (rec *recording) response(
 			gap = fmt.Sprintf(`{"code":"cursor_expired","earliest":%q,"tail":%q,"missed":%d}`,
 				cursorAt(rec.earliest, rec.epoch), cursorAt(last, rec.epoch), rec.earliest-int(c.Seq))
 		case int(c.Seq) >= last:
-			return plain(204, "", "")
+			return plain(204, "Stream-Outcome: exited\r\n", "")
 		default:
 			after = int(c.Seq)
 		}
@@ -252,7 +252,8 @@ func TestCompressionIsAskedFor(t *testing.T) {
 		asked := ""
 		transport := roundTrip(func(r *http.Request) (*http.Response, error) {
 			asked = r.Header.Get("Accept-Encoding")
-			return &http.Response{StatusCode: http.StatusNoContent, Body: http.NoBody, Request: r}, nil
+			head := http.Header{"Stream-Outcome": {"exited"}}
+			return &http.Response{StatusCode: http.StatusNoContent, Header: head, Body: http.NoBody, Request: r}, nil
 		})
 		c, err := client.New(&client.Options{
 			URL: tt.url, Token: "secret", Compression: tt.compression, HTTPClient: &http.Client{Transport: transport},

@@ -25,8 +25,9 @@
 // missing, repeated or out of order. If the server no longer keeps some events, the loop yields an event of type "gap"
 // or ends with a [*GapError].
 //
-// A loop ends without an error only after the end event, or at the status 204, which the server sends to a reader that
-// already has the end event. Any other end of a connection is a lost connection. An error is the last thing that a loop
+// A loop ends without an error only after the end event, or at the status 204 with the outcome of the stream, which the
+// server sends to a reader that already has the end event. A 204 without it is something else's. Any other end of a
+// connection is a lost connection. An error is the last thing that a loop
 // yields: the cause of the cancelled context, a [*Error], or a *GapError. After an error, and after a break, nothing of
 // the loop is left running.
 //

@@ -81,8 +81,11 @@ func TestEveryFormResumes(t *testing.T) {
 		}
 	}
 	for _, accept := range []string{asSSE, asLines} {
-		w.do("GET", after(4), "", accept).is(204)
-		w.do("GET", "/v1/streams/s/events?after=tail", "", accept).is(204)
+		for _, path := range []string{after(4), "/v1/streams/s/events?after=tail", after(4) + "&types=x&gap=event"} {
+			if a := w.do("GET", path, "", accept).is(204); a.header.Get("Stream-Outcome") != "completed" {
+				t.Errorf("%s: a client does not believe the 204 of %s: %v", accept, path, a.header)
+			}
+		}
 	}
 	a := w.do("GET", after(4), "").is(200)
 	if a.member("ended") != true || a.text("next_cursor") != s.Cursor(4).String() {
@@ -90,7 +93,10 @@ func TestEveryFormResumes(t *testing.T) {
 	}
 	w.do("POST", "/v1/executions", `{"id":"x","argv":["true"]}`).is(201)
 	w.ended("x")
-	w.do("GET", "/v1/executions/x/events?after=tail", "", asSSE).is(204)
+	a = w.do("GET", "/v1/executions/x/events?after=tail", "", asSSE).is(204)
+	if a.header.Get("Stream-Outcome") != "exited" {
+		t.Errorf("a client does not believe the 204 of an execution: %v", a.header)
+	}
 }
 
 func TestPagesHaveEachEventOnce(t *testing.T) {

@@ -47,6 +47,7 @@ func lostHistory(_ context.Context, r *run) error {
 			_, _ = fmt.Fprint(w, problem)
 			return
 		case strings.Contains(last, "B"):
+			w.Header().Set("Stream-Outcome", "completed")
 			w.WriteHeader(http.StatusNoContent)
 			return
 		default:

@@ -39,6 +39,10 @@ func respond(conn net.Conn, status int, header string) {
 	}
 	_, _ = io.Copy(io.Discard, r.Body)
 	text := http.StatusText(status)
+	if status == http.StatusNoContent { // which has no page
+		_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\n%sConnection: close\r\n\r\n", status, text, header)
+		return
+	}
 	page := fmt.Sprintf("<!DOCTYPE html>\n<title>%d %s</title>\n<p>event: end\n<p>data: {}\n", status, text)
 	_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d %s\r\nContent-Type: text/html\r\n%sContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		status, text, header, len(page), page)

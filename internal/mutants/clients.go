@@ -44,6 +44,11 @@ var clientMutants = []mutant{
 		pkg: "./internal/api", run: "TestTypesWithMeaningsAreNotPublished",
 	},
 	{
+		name: "a proxy's 204 is the end of the stream", rule: "G4, client rule 3",
+		file: "client/connection.go", old: " && res.Header.Get(\"Stream-Outcome\") != \"\":\n", new: ":\n",
+		pkg: "./client", run: "TestFollowOutlastsForeignAnswersInMidRun",
+	},
+	{
 		name: "published JSON is nested without a limit", rule: "client rule 11",
 		file: "internal/api/decode.go", old: "		if jsonscan.Depth(text) > jsonscan.MaxDepth {\n",
 		new: "		if false {\n",

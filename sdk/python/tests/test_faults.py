@@ -65,7 +65,13 @@ def test_the_cursor_is_kept_through_connections_that_bring_nothing(kind: str) ->
 
 
 def test_204_and_the_end_event_end_it_and_nothing_else(kind: str) -> None:
-    assert seqs(kind, stream(block(1)), answer(204)) == [1]
+    over, foreign = answer(204, headers="Stream-Outcome: completed\r\n"), answer(204, type="text/html")
+    assert seqs(kind, stream(block(1)), over) == [1]
+    assert seqs(kind, stream(block(1)), foreign, foreign, foreign, foreign, stream(block(2)), over) == [1, 2]
+    with Scripted(foreign) as server:
+        with pytest.raises(ProtocolError, match="status 204"):
+            read(kind, server.url, "", stream="s")
+        assert len(server.heads) == 3
     with Scripted(stream(block(1), end(2), block(3))) as server:
         assert isinstance(read(kind, server.url, "", stream="s")[-1], End)
         assert len(server.heads) == 1

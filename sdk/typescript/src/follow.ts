@@ -63,7 +63,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
   private connection: Connection | undefined
   private busy: Promise<unknown> | undefined
   private begun = false
-  private ended = false // the end event or a 204 was received
+  private ended = false // the end event or a 204 of the server was received
   private finished = false
   /** The event that the program is handling. */
   private given: Received | undefined
@@ -236,8 +236,8 @@ export class Follower implements AsyncIterator<Received, undefined> {
     try {
       const response = await caller.send(await this.request(), scope.signal)
       await caller.refuse(response)
-      if (response.status === 204) {
-        this.ended = true // everything including the end was read before
+      if (response.status === 204 && response.headers.get('Stream-Outcome')) {
+        this.ended = true // everything including the end was read before; without an outcome it is not from the server
         scope.unlink()
         return undefined
       }

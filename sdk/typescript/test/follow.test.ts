@@ -43,8 +43,14 @@ test('one damaged answer is tried again', async (t) => {
 })
 
 test('204 is the end for a reader that has had it', async (t) => {
-  const s = await script(t, stream([event(1)]), (_, response) => response.writeHead(204).end())
+  const over: Answer = (_, response) => response.writeHead(204, { 'Stream-Outcome': 'exited' }).end()
+  const foreign: Answer = (_, response) => response.writeHead(204).end()
+  const s = await script(t, stream([event(1)]), over)
   assert.deepEqual(await seqs(s.client().follow('x')), [1])
+  const proxy = await script(t, stream([event(1)]), ...Array.from({ length: 5 }, () => foreign), stream([event(2)]), over)
+  assert.deepEqual(await seqs(proxy.client().follow('x')), [1, 2])
+  const wrong = await script(t, foreign)
+  await assert.rejects(all(wrong.client().follow('x', { giveUp: 50 })), { code: 'foreign', status: 204 })
 })
 
 test('a response that ends is not the end, and a loop makes no request after its end', async (t) => {

@@ -127,10 +127,11 @@ export class Follower {
     let timer = setTimeout(() => connection.abort(), silence)
     try {
       const response = await send(`${this.path}?gap=event`, { headers, signal: connection.signal })
-      if (response.status === 204 || !response.body) {
+      if (response.status === 204 && response.headers.has('Stream-Outcome')) {
         this.enter('ended') // everything was received before
         return
       }
+      if (!response.body) throw new Problem('foreign', 'That answer is not from Reprise', '', response.status, true)
       const tail = seqOf(response.headers.get('Stream-Tail'))
       if (tail === 0) this.cursor ||= response.headers.get('Stream-Tail') ?? ''
       this.ledger.connected(tail)

@@ -54,6 +54,21 @@ test('a connection that is cut and resumed at once is no lost connection', async
   assert.equal(follower.problem, undefined)
 })
 
+test('a 204 without an outcome is not the end', async (t) => {
+  let requests = 0
+  const address = await serve(t, (request, response) => {
+    requests++
+    if (requests === 2) stream(request, response, 3)
+    if (requests === 2) response.end()
+    else response.writeHead(204, requests === 4 ? { 'Stream-Outcome': 'exited' } : {}).end()
+  })
+  const ledger = new Ledger()
+  const follower = new Follower(address, ledger, { events: () => {}, gap: () => assert.fail('there is no gap'), changed: () => {} })
+  t.after(() => follower.stop())
+  await follower.run()
+  assert.deepEqual([follower.phase, requests, ledger.last], ['ended', 4, 3])
+})
+
 test('what comes after the page is back was not missed, also if the tail is told late', async (t) => {
   let last = 2
   let answerLook: (() => void) | undefined

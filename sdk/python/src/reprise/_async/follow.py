@@ -68,7 +68,8 @@ async def _events(transport: AsyncTransport, flow: Flow, saver: AsyncSaver) -> A
             try:
                 async with transport.open(flow.request(), flow.options.idle_timeout) as response:
                     await transport.refuse(response)
-                    if response.status_code == 204:  # all events, including the end, were read before
+                    # All events, including the end, were read before. A 204 without an outcome is not from the server.
+                    if response.status_code == 204 and response.headers.get("stream-outcome"):
                         flow.ended = True
                         return
                     if response.status_code != 200 or _wire.media_type(response.headers) != _wire.EVENT_STREAM:
