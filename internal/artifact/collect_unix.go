@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -70,6 +71,9 @@ func (c *Collection) Close() {
 	}
 }
 
+// errSearchSlow is why no files were found.
+var errSearchSlow = errors.New("the files were not found within the time for it")
+
 // Collect calls keep with the bytes of each file, chunk by chunk, and returns the files in the order in which they
 // came. The notes say what was left out. Links, what is no regular file, and what is hidden do not count as files. The
 // error is that of keep, or the cause of the end of ctx, or says that Patience was not enough.
@@ -85,7 +89,7 @@ func (c *Collection) Collect(ctx context.Context, keep func(chunk []byte) error)
 	}
 	patience := cmp.Or(c.patience, Patience)
 	searching, cancel := context.WithTimeoutCause(ctx, patience,
-		fmt.Errorf("the files were not found within %v", patience))
+		fmt.Errorf("%w: %v", errSearchSlow, patience))
 	defer cancel()
 	s := search{ctx: searching, hidden: hidden}
 	if err := s.find(c.dir, c.Patterns); err != nil {

@@ -15,8 +15,8 @@ import (
 // maxInterpreterName bounds the name of an interpreter in bytes.
 const maxInterpreterName = 64
 
-// endPatience bounds how long code waits for the end event of an interpreter whose process has ended. Processes that the
-// process has left delay the event by ten seconds at most.
+// endPatience bounds how long code waits for the end event of an interpreter whose process has ended. Descendants that
+// hold its output open delay the event by ten seconds at most.
 const endPatience = 15 * time.Second
 
 // interpreterOf returns the interpreter that a call names, and opens one if none is running. Each session and language
@@ -58,7 +58,7 @@ func (s *Server) startInside(ctx context.Context, c *caller, in *runInput, r exe
 		}
 		r.Interpreter = id
 		x, created, err := s.host.StartFor(ctx, c.who.Holder(), r)
-		if errors.Is(err, reprise.ErrEnded) && !again { // its process has, and the event that says so may not be there yet
+		if errors.Is(err, reprise.ErrEnded) && !again { // its end event may not be there yet
 			if err := s.await(ctx, c.tenant, id, endPatience); err != nil {
 				return started{}, err
 			}
