@@ -63,9 +63,11 @@ func listenFront(ctx context.Context, passed net.Listener, address string,
 	if err != nil {
 		return nil, err
 	}
-	f := &front{socket: socket, listener: socket, scheme: "http", failed: make(chan error, 1)}
+	f := &front{
+		socket: socket, listener: httpserver.Patient(socket, opts.Logger), scheme: "http", failed: make(chan error, 1),
+	}
 	if encrypt != nil {
-		f.listener, f.scheme = tls.NewListener(socket, encrypt), "https"
+		f.listener, f.scheme = tls.NewListener(f.listener, encrypt), "https"
 	}
 	f.http = httpserver.New(f, opts)
 	f.newcomers.watch(f.http)

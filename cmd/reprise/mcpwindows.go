@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/httpserver"
 	"reprise/internal/problem"
 	"reprise/mcp/mcphttp"
 )
@@ -68,7 +69,7 @@ func openWindows(s *server, keepAlive time.Duration) (w *windows, err error) {
 		return w, err
 	}
 	w.http = &http.Server{Handler: w.handler, ReadHeaderTimeout: 10 * time.Second}
-	go func() { _ = w.http.Serve(w.listener) }() // which ends when it is closed
+	go func() { _ = w.http.Serve(httpserver.Patient(w.listener, nil)) }() // which ends when it is closed
 	return w, nil
 }
 

@@ -117,6 +117,7 @@ func (p *Plan) compile(prog *program, path string, argv []string, attr *os.ProcA
 		prog.dieWithParent(sys.Pdeathsig)
 	}
 	prog.limitOpenFiles(p.Given.OpenFiles)
+	prog.limitProcesses()
 	prog.add("signal mask", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, address(prog, currentMask()), 0, 8)
 	prog.add(stepExec, unix.SYS_EXECVE, prog.text(path), prog.texts(argv), prog.texts(env))
 	return nil
@@ -186,6 +187,18 @@ func (p *program) limitOpenFiles(soft uint64) {
 		return
 	}
 	p.add("open files", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, address(p, &unix.Rlimit{Cur: soft, Max: now.Max}), 0)
+}
+
+// limitProcesses leaves an eighth of the processes that our user may have to us: a command that forks to the bound of
+// the user would keep the server from starting a thread, which ends a Go program. A user without a bound, and root, who
+// is above it, stay so.
+func (p *program) limitProcesses() {
+	var now unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NPROC, &now) != nil || now.Cur == unix.RLIM_INFINITY {
+		return
+	}
+	most := now.Cur - now.Cur/8
+	p.add("processes", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NPROC, address(p, &unix.Rlimit{Cur: most, Max: most}), 0)
 }
 
 func isDumpable() bool {

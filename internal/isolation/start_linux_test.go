@@ -278,6 +278,21 @@ func TestPlanIsSent(t *testing.T) {
 	}
 }
 
+// TestCommandLeavesProcessesToServer: the bound of a command on the processes of its user is lower than that of the
+// server, and the command cannot raise it.
+func TestCommandLeavesProcessesToServer(t *testing.T) {
+	var now unix.Rlimit
+	must(t, unix.Getrlimit(unix.RLIMIT_NPROC, &now))
+	if now.Cur == unix.RLIM_INFINITY {
+		t.Skip("this user may have any number of processes")
+	}
+	out, _ := shell(t, resolve(t, Config{}, Limits, Access{}), "/", "grep 'Max processes' /proc/self/limits")
+	most := strconv.FormatUint(now.Cur-now.Cur/8, 10)
+	if f := strings.Fields(out); len(f) != 5 || f[2] != most || f[3] != most {
+		t.Errorf("the server has %d, the command %q", now.Cur, out)
+	}
+}
+
 // TestStepsThatFail: a start of which a step fails starts nothing, and says which one.
 func TestStepsThatFail(t *testing.T) {
 	p := resolve(t, Config{}, Limits, Access{})
