@@ -455,6 +455,7 @@ func (m *lane) publish(st *staged) {
 	if st.end != nil {
 		lv.info.End = st.end
 		m.log.idle.forget(lv.key)
+		m.log.ended.note(&lv.info, lv.charged)
 	}
 	lv.trimHot(m.log.opts.TailBytes)
 	if lv.hotBytes != before {

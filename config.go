@@ -339,9 +339,10 @@ type Options struct {
 	MaxIdle time.Duration
 	// MaxTenantBytes limits what all streams of one tenant keep, MaxTotalBytes
 	// what all streams keep; see Retention.MaxBytes for what is counted. At a
-	// limit, a stream that is appended to drops its own oldest events, never those of
-	// another stream. If that is not enough, the append fails with ErrQuota.
-	// Defaults: no limit, 16 GiB.
+	// limit, the ended streams of the same tenant are removed, those that ended first
+	// before the others, as if they had expired. If that is not enough, the append fails with
+	// ErrQuota. An open stream loses nothing to another one, and can always end with an
+	// event of up to 64 KiB. Defaults: no limit, 16 GiB.
 	MaxTenantBytes, MaxTotalBytes int64
 	// Quota returns the limits of a tenant and, if account is not "", of one of its accounts; see AccountLabel. It is
 	// called at each append, so it must be quick and must not call the Log. If it returns 0 for a tenant's bytes,

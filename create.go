@@ -82,8 +82,13 @@ func (l *Log) create(ctx context.Context, owner Owner, first *call, key StreamKe
 	config StreamConfig,
 ) (*live, bool, error) {
 	l.evictIfFull(ctx)
-	for range maxTries {
+	for try := 1; try <= maxTries; try++ {
 		lv, older, created, err := l.createOrFind(ctx, owner, first, key, config)
+		if isFull(err) && try < maxTries {
+			if err = l.freeRoomFor(ctx, first, key, config); err == nil {
+				continue
+			}
+		}
 		if older == nil || err != nil {
 			return lv, created, err
 		}
@@ -96,6 +101,16 @@ func (l *Log) create(ctx context.Context, owner Owner, first *call, key StreamKe
 		} // otherwise it is gone, and the name is free
 	}
 	return nil, false, fmt.Errorf("%w: the stream was removed %d times", ErrUnavailable, maxTries)
+}
+
+// freeRoomFor is freeRoom for a stream that is to be created.
+func (l *Log) freeRoomFor(ctx context.Context, first *call, key StreamKey, config StreamConfig) error {
+	info := StreamInfo{Key: key, Config: config}
+	more := info.Overhead()
+	if first != nil {
+		more += int64(first.size)
+	}
+	return l.freeRoom(ctx, l.usage.of(&info), more)
 }
 
 var errOtherConfig = fmt.Errorf("%w: it exists with another configuration", ErrConflict)
@@ -135,7 +150,11 @@ func (l *Log) createOrFind(ctx context.Context, owner Owner, first *call, key St
 		return nil, nil, false, err
 	}
 	if created = info.Epoch == want.Epoch; created {
-		l.usage.add(l.usage.of(&info), charge(&info))
+		whose := l.usage.of(&info)
+		l.usage.add(whose, charge(&info))
+		if info.End != nil {
+			l.ended.note(&info, whose)
+		}
 	}
 	switch {
 	case lv == nil:

@@ -21,6 +21,9 @@ type Hooks struct {
 	StoreRead func(ReadInfo)
 	// Swept is called after each sweep.
 	Swept func(SweepResult, error)
+	// RemovedEarly is called when an ended stream was removed before its time, to make room under a bound that several
+	// streams share, with what it had kept.
+	RemovedEarly func(key StreamKey, kept Size)
 }
 
 // CommitInfo describes one commit.

@@ -1,6 +1,7 @@
 package reprise
 
 import (
+	"context"
 	"slices"
 	"sort"
 	"sync"
@@ -342,4 +343,76 @@ func (lv *live) verify(c *Cursor, keys *Keyset) error {
 		return lv.windowError(EpochChanged, *c)
 	}
 	return nil
+}
+
+// evictIfFull evicts unused streams if there is no room for one more. It is called before that one is admitted, which
+// might otherwise be evicted before its first use.
+func (l *Log) evictIfFull(ctx context.Context) {
+	l.mu.Lock()
+	full := len(l.streams) >= max(l.opts.MaxStreams, l.evictAbove)
+	l.mu.Unlock()
+	for i := range l.lanes {
+		if !full {
+			return
+		}
+		// No commit of the lane may be under way, since it may be about to publish to one of the streams.
+		_ = l.lanes[i].exclusively(ctx, func() error {
+			full = l.evict(&l.lanes[i])
+			return nil
+		})
+	}
+}
+
+// evict evicts streams of a lane until an eighth of the room is free. A stream that was used since the last time is
+// spared the first time, one with readers always. If too many remain, the next attempt is made after an eighth more
+// have come, so that not every new stream costs a look at all of them. It returns true if there are still too many.
+func (l *Log) evict(lane *lane) (full bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	enough := l.opts.MaxStreams - l.opts.MaxStreams/8
+	for range 2 {
+		for key, lv := range l.streams {
+			if len(l.streams) <= enough {
+				break
+			}
+			if lv.lane != lane {
+				continue
+			}
+			lv.mu.Lock()
+			if lv.readers == 0 && !lv.used && lv.held == nil {
+				lv.gone = errEvicted // its handles look up the stream again
+				l.hotBytes.Add(-lv.cool())
+				delete(l.streams, key)
+			}
+			lv.used = false
+			lv.mu.Unlock()
+		}
+	}
+	l.evictAbove = len(l.streams) + l.opts.MaxStreams/8
+	return len(l.streams) > enough
+}
+
+// coolIfFull drops the hot tails of unused streams, and all but the newest block of the others, until an eighth of the
+// room for hot tails is free. As with evict, a failed attempt is not repeated for each event.
+func (l *Log) coolIfFull() {
+	room := l.opts.TailTotalBytes
+	if l.hotBytes.Load() <= max(room, l.coolAbove.Load()) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, lv := range l.streams {
+		if l.hotBytes.Load() <= room-room/8 {
+			break
+		}
+		lv.mu.Lock()
+		if lv.readers == 0 && !lv.used {
+			l.hotBytes.Add(-lv.cool())
+		} else {
+			l.hotBytes.Add(-lv.trimHot(0))
+		}
+		lv.used = false
+		lv.mu.Unlock()
+	}
+	l.coolAbove.Store(l.hotBytes.Load() + room/8)
 }

@@ -29,6 +29,9 @@ type Log struct {
 	failing  atomic.Bool  // the last commit found the store unavailable
 	outages  outages
 	idle     idleStreams
+	ended    endedStreams
+	// sweeping is of size 1, and held while expired or ended streams are removed, so that each is counted once.
+	sweeping chan struct{}
 
 	mu      sync.Mutex
 	streams map[StreamKey]*live
@@ -49,6 +52,7 @@ type Log struct {
 // it after the Log. opts may be nil.
 func Open(ctx context.Context, store Store, opts *Options) (*Log, error) {
 	l := &Log{store: store, opts: opts.withDefaults(), streams: map[StreamKey]*live{}, seed: maphash.MakeSeed()}
+	l.sweeping = make(chan struct{}, 1)
 	l.lists = l.opts.Keys.Derive(listPurpose)
 	if err := l.opts.Retention.validate(); err != nil {
 		return nil, err

@@ -2,7 +2,11 @@ package reprise
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // sizeIndex records how many bytes of a stream precede a seq, in steps that are small compared with the kept bytes. It
@@ -120,21 +124,22 @@ func (x *sizeIndex) measured(first uint64, batches []Batch) (correction int64) {
 	return x.total - total
 }
 
-// makeRoom enforces the bounds of the stream, its tenant and the process for c: the stream drops its oldest events, and
-// if that is not enough, c is refused.
+// makeRoom enforces the bounds of the stream and those that it shares with others for c. At its own bound the stream
+// drops its oldest events. At a shared one c is refused, except for the reserve of the end: a stream that is open loses
+// nothing to another, and the caller may make room; see Log.freeRoom.
 func (m *lane) makeRoom(st *staged, c *call) error {
 	own, others := m.over(st, c)
 	if own <= 0 && others.bytes <= 0 {
 		return nil
 	}
-	endAlone := c.end != nil && len(c.events)-c.skip == 1 // a stream can always end, so that it can be swept
-	if others.bytes > st.kept && !endAlone {
-		return others.refusal()
-	}
-	last, ok := st.live.sizes.oldest(max(own, others.bytes))
+	last, ok := st.live.sizes.oldest(own)
 	if !ok {
-		c.need = max(own, others.bytes)
+		c.need = own
 		return errUnmeasured
+	}
+	endAlone := c.end != nil && len(c.events)-c.skip == 1 && c.size <= endReserve
+	if others.bytes > st.live.sizes.bytesBefore(last+1) && !endAlone {
+		return others.refusal()
 	}
 	st.trim(last + 1)
 	return nil
@@ -168,74 +173,310 @@ func (x *sizeIndex) bytesBefore(earliest uint64) (bytes int64) {
 	return bytes
 }
 
-// evictIfFull evicts unused streams if there is no room for one more. It is called before that one is admitted, which
-// might otherwise be evicted before its first use.
-func (l *Log) evictIfFull(ctx context.Context) {
-	l.mu.Lock()
-	full := len(l.streams) >= max(l.opts.MaxStreams, l.evictAbove)
-	l.mu.Unlock()
-	for i := range l.lanes {
-		if !full {
-			return
-		}
-		// No commit of the lane may be under way, since it may be about to publish to one of the streams.
-		_ = l.lanes[i].exclusively(ctx, func() error {
-			full = l.evict(&l.lanes[i])
-			return nil
-		})
-	}
+// Old makes room for new: before an append or a new stream is refused by a bound that several streams share, streams
+// that have ended are removed, those that ended first before the others. They are streams of the same tenant or, for
+// the bound of an account, of that account. A stream that is open loses nothing to another one.
+//
+// The goroutine of the append removes them, outside the lane, and submits the append again. They are found by listing
+// the streams of the tenant, up to endedListed of them at a time. Once all of them were found, those that end later are
+// noted when they end, and the streams are not listed again. So the cost follows what is removed, and a Log that never
+// reaches a bound pays nothing.
+
+const (
+	// endedListed is the number of ended streams that one list of all streams of a tenant finds.
+	endedListed = 4096
+	// maxEnded bounds the number of streams in all queues.
+	maxEnded = 1 << 16
+	// sharedEvery is the time after which the usage and the ended streams of a shared store are read again, since other
+	// replicas append and end streams too.
+	sharedEvery = 5 * time.Second
+	// endReserve is the size of an end event that no shared bound refuses, so that a stream can always end.
+	endReserve = 64 << 10
+	// earlyEvery is the minimum time between two log lines about streams that were removed early.
+	earlyEvery = time.Minute
+)
+
+// endedStreams are the ended streams that may be removed to make room.
+type endedStreams struct {
+	used atomic.Bool // a bound was reached at least once
+
+	mu     sync.Mutex
+	queues map[accountKey]*endedQueue
+	count  int       // of the streams in all queues
+	told   time.Time // when a removal was last logged
 }
 
-// evict evicts streams of a lane until an eighth of the room is free. A stream that was used since the last time is
-// spared the first time, one with readers always. If too many remain, the next attempt is made after an eighth more
-// have come, so that not every new stream costs a look at all of them. It returns true if there are still too many.
-func (l *Log) evict(lane *lane) (full bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	enough := l.opts.MaxStreams - l.opts.MaxStreams/8
-	for range 2 {
-		for key, lv := range l.streams {
-			if len(l.streams) <= enough {
-				break
-			}
-			if lv.lane != lane {
-				continue
-			}
-			lv.mu.Lock()
-			if lv.readers == 0 && !lv.used && lv.held == nil {
-				lv.gone = errEvicted // its handles look up the stream again
-				l.hotBytes.Add(-lv.cool())
-				delete(l.streams, key)
-			}
-			lv.used = false
-			lv.mu.Unlock()
-		}
-	}
-	l.evictAbove = len(l.streams) + l.opts.MaxStreams/8
-	return len(l.streams) > enough
+// endedQueue is the ended streams of a tenant or an account. Its fields are guarded by endedStreams.mu.
+type endedQueue struct {
+	turn    chan struct{} // of size 1; held while streams of the queue are removed
+	streams []endedStream // the first one ended first
+	// whole is set if no ended stream is missing; noting if those that end now are added.
+	whole, noting    bool
+	listed, measured time.Time // when the streams were last listed, and the usage measured
 }
 
-// coolIfFull drops the hot tails of unused streams, and all but the newest block of the others, until an eighth of the
-// room for hot tails is free. As with evict, a failed attempt is not repeated for each event.
-func (l *Log) coolIfFull() {
-	room := l.opts.TailTotalBytes
-	if l.hotBytes.Load() <= max(room, l.coolAbove.Load()) {
+type endedStream struct {
+	key   StreamKey
+	epoch Epoch
+	at    time.Time // of the end
+}
+
+// queue returns the queue of a tenant or an account.
+func (x *endedStreams) queue(of accountKey) *endedQueue {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	q := x.queues[of]
+	if q == nil {
+		if x.queues == nil {
+			x.queues = map[accountKey]*endedQueue{}
+		}
+		q = &endedQueue{turn: make(chan struct{}, 1)}
+		x.queues[of] = q
+		x.used.Store(true)
+	}
+	return q
+}
+
+// note adds a stream that has just ended.
+func (x *endedStreams) note(info *StreamInfo, whose *tally) {
+	if !x.used.Load() {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, lv := range l.streams {
-		if l.hotBytes.Load() <= room-room/8 {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for t := whose; t != nil; t = t.tenant {
+		q := x.queues[t.key]
+		switch {
+		case q == nil || !q.noting:
+		case x.count >= maxEnded:
+			q.whole, q.noting = false, false
+		default:
+			q.streams = append(q.streams, endedStream{info.Key, info.Epoch, info.End.Time})
+			x.count++
+		}
+	}
+}
+
+// next takes the stream that ended first; ok is false if there is none.
+func (x *endedStreams) next(q *endedQueue) (s endedStream, ok bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if len(q.streams) == 0 {
+		return endedStream{}, false
+	}
+	s, q.streams = q.streams[0], q.streams[1:]
+	x.count--
+	return s, true
+}
+
+// begin empties a queue whose streams are about to be listed. It returns false if they are known.
+func (x *endedStreams) begin(q *endedQueue, shared bool) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if q.whole && !(shared && time.Since(q.listed) >= sharedEvery) {
+		return false
+	}
+	q.whole, q.noting = false, true
+	return true
+}
+
+// add adds what a list has found. missing says that there are more ended streams. If all queues together would be too
+// long, others are emptied.
+func (x *endedStreams) add(q *endedQueue, found []endedStream, missing bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, other := range x.queues {
+		if x.count+len(found) <= maxEnded {
 			break
 		}
-		lv.mu.Lock()
-		if lv.readers == 0 && !lv.used {
-			l.hotBytes.Add(-lv.cool())
-		} else {
-			l.hotBytes.Add(-lv.trimHot(0))
+		if other != q {
+			x.count -= len(other.streams)
+			other.streams, other.whole, other.noting = nil, false, false
 		}
-		lv.used = false
-		lv.mu.Unlock()
 	}
-	l.coolAbove.Store(l.hotBytes.Load() + room/8)
+	x.count += len(found)
+	// What has ended since is newer than what was listed, unless that is not all.
+	q.whole = !missing && q.noting
+	if missing {
+		x.count -= len(q.streams)
+		q.streams, q.noting = nil, false
+	}
+	q.streams, q.listed = append(found, q.streams...), time.Now()
+}
+
+// forgetAll makes the next one who looks for streams list them again.
+func (x *endedStreams) forgetAll(q *endedQueue) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	q.whole = false
+}
+
+// lock waits for the turn at the queue.
+func (q *endedQueue) lock(ctx context.Context) error {
+	select {
+	case q.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// freeRoom removes ended streams until more bytes of the stream that is charged to whose fit under the bounds that it
+// shares. It returns nil if they fit, and otherwise the *QuotaError of the bound.
+func (l *Log) freeRoom(ctx context.Context, whose *tally, more int64) error {
+	var held *endedQueue
+	defer func() {
+		if held != nil {
+			<-held.turn
+		}
+	}()
+	for {
+		over := l.usage.over(whose, more)
+		switch {
+		case over.bytes <= 0:
+			return nil
+		case more > over.bound:
+			return over.refusal()
+		}
+		of := accountKey{tenant: whose.key.tenant}
+		if over.of != nil {
+			of = over.of.key
+		}
+		if q := l.ended.queue(of); q != held {
+			if held != nil {
+				<-held.turn
+			}
+			held = nil
+			if err := q.lock(ctx); err != nil {
+				return err
+			}
+			held = q // others may have made room meanwhile
+			if err := l.measureShared(ctx, q); err != nil {
+				return err
+			}
+			continue
+		}
+		if removed, err := l.removeOldest(ctx, held, of); err != nil {
+			return err
+		} else if !removed {
+			return over.refusal()
+		}
+	}
+}
+
+// measureShared counts the usage of a shared store again, if that was not done just now: other replicas remove streams
+// to make room too.
+func (l *Log) measureShared(ctx context.Context, q *endedQueue) error {
+	if !l.Shared() || time.Since(q.measured) < sharedEvery {
+		return nil
+	}
+	q.measured = time.Now() // the caller has the turn
+	return l.measure(ctx)
+}
+
+// removeOldest removes the stream of a queue that ended first. It returns false if there is none.
+func (l *Log) removeOldest(ctx context.Context, q *endedQueue, of accountKey) (bool, error) {
+	s, ok := l.ended.next(q)
+	if !ok && l.ended.begin(q, l.Shared()) {
+		found, missing, err := l.listEnded(ctx, of)
+		if err != nil {
+			l.ended.forgetAll(q)
+			return false, err
+		}
+		l.ended.add(q, found, missing)
+		s, ok = l.ended.next(q)
+	}
+	if !ok || ctx.Err() != nil {
+		return false, context.Cause(ctx)
+	}
+	err := l.background.during(func() error { return l.removeEarly(context.WithoutCancel(ctx), &s) })
+	if err != nil {
+		l.ended.forgetAll(q) // s may still be there
+	}
+	return err == nil, err
+}
+
+// listEnded lists the streams of a tenant or an account that ended first, up to endedListed of them. missing reports
+// whether there are more.
+func (l *Log) listEnded(ctx context.Context, of accountKey) (found []endedStream, missing bool, err error) {
+	oldest := func() {
+		slices.Reverse(found) // lists begin with the newest stream
+		slices.SortStableFunc(found, func(a, b endedStream) int { return a.at.Compare(b.at) })
+		if len(found) > endedListed {
+			found, missing = found[:endedListed], true
+		}
+	}
+	q := ListQuery{Tenant: of.tenant, AllNamespaces: true, Limit: 1000}
+	for {
+		page, err := l.store.List(ctx, q)
+		if err != nil {
+			return nil, false, err
+		}
+		for i := range page.Streams {
+			info := &page.Streams[i]
+			if info.End != nil && (of.name == "" || info.Config.Account() == of.name) {
+				found = append(found, endedStream{info.Key, info.Epoch, info.End.Time})
+			}
+		}
+		if len(found) >= 2*endedListed {
+			oldest()
+		}
+		if q.After = page.Next; q.After == "" {
+			oldest()
+			return found, missing, nil
+		}
+	}
+}
+
+// removeEarly removes an ended stream as a sweep does, before its time. It does nothing if the stream is gone.
+func (l *Log) removeEarly(ctx context.Context, s *endedStream) error {
+	unlock, err := l.loading.lock(ctx, s.key) // not to be counted by Remove as well
+	if err != nil {
+		return err
+	}
+	info, err := l.removeUnswept(ctx, s)
+	unlock()
+	if info == nil || err != nil {
+		return err
+	}
+	freed := charge(info)
+	l.usage.add(l.usage.of(info), amount{}.minus(freed))
+	if hook := l.opts.Hooks.RemovedEarly; hook != nil {
+		hook(info.Key, Size{Streams: 1, Events: freed.events, Bytes: info.Bytes, Overhead: info.Overhead()})
+	}
+	l.tellEarly(info)
+	return l.forgetEpoch(ctx, s.key, s.epoch, ErrExpired)
+}
+
+// removeUnswept removes an ended stream from the store, which no sweep does meanwhile. It returns the last state of the
+// stream, or nil if it was not there.
+func (l *Log) removeUnswept(ctx context.Context, s *endedStream) (*StreamInfo, error) {
+	l.sweeping <- struct{}{}
+	defer func() { <-l.sweeping }()
+	page, err := l.store.Read(ctx, s.key, 1<<63, 0)
+	info := &page.Info
+	switch {
+	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrClosed):
+		return nil, err
+	case err != nil, info.Epoch != s.epoch, info.End == nil:
+		return nil, nil
+	case info.Bytes == 0: // it is in an archive alone, or frees nothing
+		return nil, nil
+	}
+	return info, l.store.Remove(ctx, s.key, RemoveSpec{Remember: now().Add(l.opts.Remember), Epoch: s.epoch})
+}
+
+// tellEarly logs that streams are removed early, once in a while.
+func (l *Log) tellEarly(info *StreamInfo) {
+	x := &l.ended
+	x.mu.Lock()
+	due := x.told.IsZero() || time.Since(x.told) >= earlyEvery
+	if due {
+		x.told = time.Now()
+	}
+	x.mu.Unlock()
+	if due {
+		l.opts.Logger.Warn("the store is full: ended streams are removed before their time", "tenant", info.Key.Tenant,
+			"stream", info.Key.Name, "ended", info.End.Time)
+	}
 }

@@ -131,9 +131,9 @@ func TestTrimRemovesOldestEvents(t *testing.T) {
 	})
 }
 
-// TestTotalsCostNoOtherStreamItsEvents: with the bound of the tenant reached, a stream gives up its own events alone,
-// and who has none to give up is refused.
-func TestTotalsCostNoOtherStreamItsEvents(t *testing.T) {
+// TestTotalsCostNoStreamItsEvents: with the bound of the tenant or of all reached, appends to open streams are refused,
+// and none of these streams loses an event.
+func TestTotalsCostNoStreamItsEvents(t *testing.T) {
 	eachStore(t, func(t *testing.T, store reprise.Store) {
 		for name, opts := range map[string]*reprise.Options{
 			"tenant": {MaxTenantBytes: 10_000 + 4*reprise.StreamOverhead},
@@ -147,15 +147,20 @@ func TestTotalsCostNoOtherStreamItsEvents(t *testing.T) {
 				reprise.Retention{}), create(t, log, name+"/late", reprise.Retention{})
 			add(t, quiet, numbered(1, 20)...)
 			before := info(t, quiet).Bytes
+			appended := 0
 			for i := range 300 {
-				add(t, noisy, text(fmt.Sprintf("%0100d", i)))
+				if _, err := noisy.Append(t.Context(), text(fmt.Sprintf("%0100d", i))); err == nil {
+					appended++
+				} else {
+					wantError(t, err, reprise.ErrQuota)
+				}
 				if sum := before + info(t, noisy).Bytes; sum > 10_000+2*reprise.StreamOverhead {
 					t.Fatalf("%s: %d bytes are kept", name, sum)
 				}
 			}
 			wantNumbered(t, kept(t, quiet), 1, 20)
-			if n := len(kept(t, noisy)); n < 70 {
-				t.Errorf("%s: the noisy stream keeps %d events", name, n)
+			if n := len(kept(t, noisy)); n < 70 || n != appended {
+				t.Errorf("%s: the noisy stream keeps %d of %d events", name, n, appended)
 			}
 			_, err = late.Append(t.Context(), reprise.Event{Data: make([]byte, 2000)})
 			wantError(t, err, reprise.ErrQuota)

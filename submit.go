@@ -13,16 +13,19 @@ const maxTries = 32
 // outside the lane, so that no other stream waits for it. c and events are not kept after the return.
 func (l *Log) submit(ctx context.Context, c *call, events []Event) error {
 	lv := c.live
-	for range maxTries {
+	for try := 1; ; try++ {
 		c.begin()
 		c.opts.Trace.ask()
 		err := lv.lane.append(ctx, c, events)
-		switch err {
-		case errStale: //nolint:errorlint // ours, never wrapped
+		full := isFull(err)
+		switch {
+		case full && try < maxTries:
+			err = l.freeRoom(ctx, lv.charged, int64(c.size))
+		case err == errStale: //nolint:errorlint // ours, never wrapped
 			err = l.refresh(ctx, lv)
-		case errUnmeasured:
+		case err == errUnmeasured: //nolint:errorlint // ours, never wrapped
 			err = l.measureOldest(ctx, lv, c.need, 0)
-		case errHeld:
+		case err == errHeld: //nolint:errorlint // ours, never wrapped
 			err = lv.waitUntilReleased(ctx)
 		default:
 			return err
@@ -30,8 +33,16 @@ func (l *Log) submit(ctx context.Context, c *call, events []Event) error {
 		if err != nil {
 			return err
 		}
+		if try == maxTries {
+			return fmt.Errorf("%w: other replicas were ahead %d times", ErrUnavailable, maxTries)
+		}
 	}
-	return fmt.Errorf("%w: other replicas were ahead %d times", ErrUnavailable, maxTries)
+}
+
+// isFull reports whether err refuses an append or a stream by a bound on bytes that several streams share.
+func isFull(err error) bool {
+	full, ok := errors.AsType[*QuotaError](err)
+	return ok && full.Quota == quotaBytes
 }
 
 // measureBytes is the size of a page that is read to measure a stream.

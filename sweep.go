@@ -46,6 +46,8 @@ func (l *Log) sweep(ctx context.Context) (SweepResult, error) {
 	for {
 		var swept []StreamInfo
 		err := l.background.during(func() (err error) {
+			l.sweeping <- struct{}{}
+			defer func() { <-l.sweeping }()
 			swept, err = l.sweepChunk(ctx, now)
 			return err
 		})

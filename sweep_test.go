@@ -136,9 +136,9 @@ func TestSweepGivesRoom(t *testing.T) {
 		s, late := create(t, log, "s", reprise.Retention{MaxAge: time.Minute}), create(t, log, "late",
 			reprise.Retention{})
 		add(t, s, large)
-		end(t, s)
 		_, err := late.Append(t.Context(), large)
 		wantError(t, err, reprise.ErrQuota)
+		end(t, s)
 		time.Sleep(time.Minute)
 		_, err = log.Sweep(t.Context())
 		check(t, err)

@@ -216,7 +216,8 @@ func TestQuotasOfStreamsAndBytes(t *testing.T) {
 				_, err = two.Append(t.Context(), large)
 				refused("bytes", err)
 			}
-			add(t, one, large) // it gives up its own oldest events
+			_, err = one.Append(t.Context(), large) // it does not give up its own events either
+			refused("bytes", err)
 			check(t, one.Remove(t.Context()))
 			add(t, two, large)
 			three, err := createFor(t.Context(), log, "three", "a")

@@ -14,7 +14,7 @@ type storageFlags struct {
 	RetainAge      time.Duration `placeholder:"DURATION" help:"How long a stream is kept after its end. Default: 1h."`
 	MaxIdle        time.Duration `placeholder:"DURATION" help:"How long a stream may be open without new events before it is ended, unless it says itself. Executions are not affected. Default: for ever."`
 	SweepEvery     time.Duration `placeholder:"DURATION" help:"Time between sweeps for expired streams. Default: 5m."`
-	MaxTotalBytes  byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that all streams keep. Default: 16GiB."`
+	MaxTotalBytes  byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that all streams keep. At the limit the oldest ended streams are removed; if that is not enough, new events are refused and commands wait. Default: 16GiB."`
 	MaxTenantBytes byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that the streams of one tenant keep. Default: no limit per tenant."`
 }
 

@@ -47,6 +47,8 @@ type Metrics struct {
 	idleStreams                 *metrics.Counter
 	sweptStreams                *metrics.Counter
 	sweptEvents, sweptBytes     *metrics.Counter
+	removedStreams              *metrics.Counter
+	removedBytes                *metrics.Counter
 
 	executionsEnded  *metrics.Vec[metrics.Counter]
 	tenants          firstTenants // that have a label of their own in tenantEnded
@@ -133,6 +135,9 @@ func (m *Metrics) registerStore(r *metrics.Registry) {
 	m.sweptStreams = r.Counter("reprise_swept_streams_total", "Expired streams that were removed.")
 	m.sweptEvents = r.Counter("reprise_swept_events_total", "Events of those streams.")
 	m.sweptBytes = r.Counter("reprise_swept_bytes_total", "Bytes of those events.")
+	m.removedStreams = r.Counter("reprise_removed_early_streams_total",
+		"Ended streams that were removed before their time, to make room.")
+	m.removedBytes = r.Counter("reprise_removed_early_bytes_total", "Bytes of their events.")
 }
 
 func (m *Metrics) registerExecutions(r *metrics.Registry) {
@@ -216,6 +221,10 @@ func (m *Metrics) LogHooks() *reprise.Hooks {
 			m.sweptStreams.Add(float64(result.Streams))
 			m.sweptEvents.Add(float64(result.Events))
 			m.sweptBytes.Add(float64(result.Bytes))
+		},
+		RemovedEarly: func(_ reprise.StreamKey, kept reprise.Size) {
+			m.removedStreams.Inc()
+			m.removedBytes.Add(float64(kept.Bytes))
 		},
 	}
 }

@@ -104,6 +104,21 @@ var engineMutants = []mutant{
 		pkg: "./internal/sim", run: "TestSim$",
 	},
 	{
+		name: "open stream drops its events at the bound of all", rule: "an open stream loses nothing to another",
+		file: "retention.go", old: "st.live.sizes.oldest(own)", new: "st.live.sizes.oldest(max(own, others.bytes))",
+		pkg: ".", run: "TestTotalsCostNoStreamItsEvents/memory",
+	},
+	{
+		name: "append is refused while ended streams are kept", rule: "old makes room for new",
+		file: "submit.go", old: "case full && try < maxTries:", new: "case full && false:",
+		pkg: ".", run: "TestOldMakesRoomForNew/memory",
+	},
+	{
+		name: "streams are listed for each append without room", rule: "G7",
+		file: "retention.go", old: "	q.whole = !missing && q.noting\n", new: "",
+		pkg: ".", run: "TestMakingRoomListsOnce",
+	},
+	{
 		name: "stream keeps more events than it may", rule: "G7",
 		file: "commit.go", old: "c.found.Last - bound + 1)", new: "c.found.Last - bound)",
 		pkg: ".", run: "TestCountBound|TestG7Bounded",

@@ -1,0 +1,273 @@
+package reprise_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"reprise"
+	"reprise/store/memstore"
+)
+
+// room is a bound with room for events of 1,000 bytes.
+func room(events int) int64 { return int64(events) * 1030 }
+
+func filler() reprise.Event { return reprise.Event{Data: make([]byte, 1000)} }
+
+// fillAndEnd makes a stream that keeps five fillers and its end.
+func fillAndEnd(t *testing.T, log *reprise.Log, name string) *reprise.Stream {
+	t.Helper()
+	s := create(t, log, name, reprise.Retention{})
+	add(t, s, slices.Repeat([]reprise.Event{filler()}, 5)...)
+	end(t, s)
+	return s
+}
+
+// isGone reports whether a stream has been removed early.
+func isGone(t *testing.T, log *reprise.Log, name string) bool {
+	t.Helper()
+	_, err := log.Stream(t.Context(), named(name))
+	if err != nil {
+		wantError(t, err, reprise.ErrExpired)
+	}
+	return err != nil
+}
+
+// TestOldMakesRoomForNew: at a bound over all streams those go that ended first, and no more of them than necessary; an
+// open stream loses nothing.
+func TestOldMakesRoomForNew(t *testing.T) {
+	eachStore(t, func(t *testing.T, store reprise.Store) {
+		for name, opts := range map[string]*reprise.Options{
+			"tenant": {MaxTenantBytes: room(30) + 6*reprise.StreamOverhead},
+			"total":  {MaxTotalBytes: room(30) + 6*reprise.StreamOverhead},
+		} {
+			t.Run(name, func(t *testing.T) { testOldMakesRoom(t, store, opts, name+"/") })
+		}
+	})
+}
+
+func testOldMakesRoom(t *testing.T, store reprise.Store, opts *reprise.Options, prefix string) {
+	opts.SweepEvery = -1
+	var removed []string
+	opts.Hooks = &reprise.Hooks{RemovedEarly: func(key reprise.StreamKey, kept reprise.Size) {
+		removed = append(removed, key.Name)
+		if kept.Streams != 1 || kept.Events != 6 || kept.Bytes < 5000 || kept.Overhead < reprise.StreamOverhead {
+			t.Errorf("%s had kept %+v", key, kept)
+		}
+	}}
+	log := openLog(t, store, opts)
+	open := create(t, log, prefix+"open", reprise.Retention{})
+	add(t, open, filler(), filler())
+	for i := range 4 {
+		fillAndEnd(t, log, fmt.Sprint(prefix, i))
+	}
+	writer := create(t, log, prefix+"writer", reprise.Retention{})
+	add(t, writer, slices.Repeat([]reprise.Event{filler()}, 7)...) // all fits
+	if len(removed) != 0 {
+		t.Fatalf("removed below the bound: %q", removed)
+	}
+	add(t, writer, filler(), filler())
+	if want := []string{prefix + "0"}; !slices.Equal(removed, want) {
+		t.Errorf("removed %q, want %q", removed, want)
+	}
+	late := fillAndEnd(t, log, prefix+"late") // it has ended after the list
+	for range 7 {
+		add(t, writer, filler(), filler())
+	}
+	if want := []string{prefix + "0", prefix + "1", prefix + "2", prefix + "3"}; !slices.Equal(removed, want) {
+		t.Errorf("removed %q, want %q", removed, want)
+	}
+	refused := 0
+	for range 8 { // late goes, and then nothing can
+		if _, err := writer.Append(t.Context(), filler()); err != nil {
+			wantError(t, err, reprise.ErrQuota)
+			refused++
+		}
+	}
+	if !isGone(t, log, late.Key().Name) || refused != 2 {
+		t.Errorf("%d appends were refused; removed %q", refused, removed)
+	}
+	if n, m := len(kept(t, open)), len(kept(t, writer)); n != 2 || m != 7+2+14+6 {
+		t.Errorf("the open streams keep %d and %d events", n, m)
+	}
+	usage, sizes := log.Usage(), sizesOf(t, log)
+	if got, want := usage.Tenants[reprise.DefaultTenant], sizes[reprise.DefaultTenant]; got.Streams != want.Streams ||
+		got.Events != want.Events || got.Bytes != want.Bytes+want.Overhead {
+		t.Errorf("counted %+v, the store keeps %+v", got, want)
+	}
+	for _, s := range []*reprise.Stream{open, writer} {
+		_, err := s.End(t.Context(), "completed", reprise.Event{Data: make([]byte, 60<<10)})
+		check(t, err) // from its reserve
+		check(t, s.Remove(t.Context()))
+	}
+	check(t, log.Close())
+}
+
+func sizesOf(t *testing.T, log *reprise.Log) map[reprise.Tenant]reprise.Size {
+	t.Helper()
+	sizes, err := log.Sizes(t.Context())
+	check(t, err)
+	return sizes
+}
+
+// TestRoomIsMadeForNewStreams: also with their first events, and for what was there before the Log was opened.
+func TestRoomIsMadeForNewStreams(t *testing.T) {
+	eachStore(t, func(t *testing.T, store reprise.Store) {
+		opts := &reprise.Options{MaxTotalBytes: room(12) + 3*reprise.StreamOverhead, SweepEvery: -1}
+		log := openLog(t, store, opts)
+		fillAndEnd(t, log, "a")
+		fillAndEnd(t, log, "b")
+		check(t, log.Close())
+		log = openLog(t, store, opts)
+		events := slices.Repeat([]reprise.Event{filler()}, 4)
+		s, _, err := log.CreateWith(t.Context(), filling(events, ""), named("c"), reprise.StreamConfig{})
+		check(t, err)
+		if !isGone(t, log, "a") || isGone(t, log, "b") || len(kept(t, s)) != 4 {
+			t.Error("not the oldest stream made room")
+		}
+		for i := range 20 {
+			create(t, log, fmt.Sprint("empty", i), reprise.Retention{})
+		}
+		if !isGone(t, log, "b") {
+			t.Error("no room was made for streams without events")
+		}
+	})
+}
+
+// TestRoomIsMadeByItsOwner: streams of other tenants stay, and so do those of other accounts where the bound is that
+// of an account.
+func TestRoomIsMadeByItsOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := openLog(t, memory(t), &reprise.Options{
+			MaxTotalBytes: room(40), SweepEvery: -1,
+			Quota: func(_ reprise.Tenant, account string) reprise.Quota {
+				if account == "" {
+					return reprise.Quota{}
+				}
+				return reprise.Quota{Bytes: room(13)}
+			},
+		})
+		synctest.Wait() // until what accounts keep is counted
+		other, _, err := log.Create(t.Context(), reprise.StreamKey{Tenant: "other", Name: "s"}, reprise.StreamConfig{})
+		check(t, err)
+		end(t, other)
+		for _, name := range []string{"b1", "a1", "a2", "b2"} {
+			s, err := createFor(t.Context(), log, name, name[:1])
+			check(t, err)
+			add(t, s, slices.Repeat([]reprise.Event{filler()}, 5)...)
+			end(t, s)
+		}
+		s, err := createFor(t.Context(), log, "a3", "a")
+		check(t, err)
+		add(t, s, slices.Repeat([]reprise.Event{filler()}, 4)...)
+		if isGone(t, log, "b1") || !isGone(t, log, "a1") || isGone(t, log, "a2") {
+			t.Error("the bound of account a did not remove its oldest stream alone")
+		}
+		full := create(t, log, "full", reprise.Retention{})
+		for range 29 {
+			add(t, full, filler())
+		}
+		if !isGone(t, log, "b1") || !isGone(t, log, "a2") || isGone(t, log, "b2") {
+			t.Error("the bound of the process did not remove the oldest streams of the tenant")
+		}
+		for {
+			if _, err = full.Append(t.Context(), filler()); err != nil {
+				break
+			}
+		}
+		wantError(t, err, reprise.ErrQuota)
+		if _, err := other.Info(t.Context()); err != nil {
+			t.Errorf("the stream of another tenant: %v", err)
+		}
+	})
+}
+
+// TestNoRoomIsMadeInVain: what can never fit costs no stream its place.
+func TestNoRoomIsMadeInVain(t *testing.T) {
+	log := openLog(t, memory(t), &reprise.Options{MaxTenantBytes: room(10), SweepEvery: -1})
+	fillAndEnd(t, log, "a")
+	s := create(t, log, "s", reprise.Retention{})
+	_, err := s.Append(t.Context(), reprise.Event{Data: make([]byte, room(10))})
+	wantError(t, err, reprise.ErrQuota)
+	if isGone(t, log, "a") {
+		t.Error("a stream was removed for an event that is larger than the bound")
+	}
+}
+
+// TestReserveOfTheEndIsSmall: an end that is larger is held to the bound like any event.
+func TestReserveOfTheEndIsSmall(t *testing.T) {
+	log := openLog(t, memory(t), &reprise.Options{MaxTenantBytes: room(10), SweepEvery: -1})
+	s := create(t, log, "s", reprise.Retention{})
+	_, err := s.End(t.Context(), "completed", reprise.Event{Data: make([]byte, 65<<10)})
+	wantError(t, err, reprise.ErrQuota)
+	_, err = s.End(t.Context(), "completed", reprise.Event{Data: make([]byte, 60<<10)})
+	check(t, err)
+}
+
+// listCounting counts the calls of List.
+type listCounting struct {
+	*memstore.Store
+	lists atomic.Int64
+}
+
+func (c *listCounting) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
+	c.lists.Add(1)
+	return c.Store.List(ctx, q)
+}
+
+// TestMakingRoomListsOnce: the streams are listed at the first bound that is reached, and not again for any append,
+// whether it finds room or not (G7).
+func TestMakingRoomListsOnce(t *testing.T) {
+	store := &listCounting{Store: memstore.New(nil)}
+	t.Cleanup(func() { check(t, store.Close()) })
+	log := openLog(t, store, &reprise.Options{MaxTenantBytes: room(60), SweepEvery: -1})
+	fillAndEnd(t, log, "old")
+	before := store.lists.Load()
+	for i := range 100 {
+		fillAndEnd(t, log, fmt.Sprint("s", i))
+	}
+	s := create(t, log, "s", reprise.Retention{})
+	refused := 0
+	for range 100 {
+		if _, err := s.Append(t.Context(), filler()); err != nil {
+			refused++
+		}
+	}
+	if lists := store.lists.Load() - before; lists != 1 || refused < 30 {
+		t.Errorf("%d lists, %d appends were refused", lists, refused)
+	}
+}
+
+// TestConcurrentAppendsMakeRoomOnce: those who wait for room together do not each remove streams.
+func TestConcurrentAppendsMakeRoomOnce(t *testing.T) {
+	eachStore(t, func(t *testing.T, store reprise.Store) {
+		var removed atomic.Int64
+		log := openLog(t, store, &reprise.Options{
+			MaxTenantBytes: room(120) + 40*reprise.StreamOverhead, SweepEvery: -1,
+			Hooks: &reprise.Hooks{RemovedEarly: func(reprise.StreamKey, reprise.Size) { removed.Add(1) }},
+		})
+		for i := range 20 {
+			fillAndEnd(t, log, fmt.Sprint(i))
+		}
+		var writers sync.WaitGroup
+		for i := range 10 {
+			s := create(t, log, fmt.Sprint("w", i), reprise.Retention{})
+			writers.Go(func() {
+				for range 6 {
+					if _, err := s.Append(t.Context(), filler()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		writers.Wait()
+		// 60 events need 60 places. 20 are free, and each removed stream gives a little more than five.
+		if n := removed.Load(); n < 7 || n > 10 {
+			t.Errorf("%d streams were removed, want 8", n)
+		}
+	})
+}
