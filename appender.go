@@ -90,6 +90,11 @@ func (a *Appender) Append(events ...Event) (Appended, error) {
 // End appends events, the last of which ends the stream like Stream.End. The events are one append, which is repeated
 // like that of Append. The error is also ErrInvalid if there are no events.
 func (a *Appender) End(outcome string, events ...Event) (Appended, error) {
+	return a.endBy(a.repeat, outcome, events)
+}
+
+// endBy ends the stream by repeat or try.
+func (a *Appender) endBy(by func(string, []Event) (Appended, error), outcome string, events []Event) (Appended, error) {
 	err := checkOutcome(outcome)
 	if err == nil && len(events) == 0 {
 		err = fmt.Errorf("%w: no events", ErrInvalid)
@@ -105,17 +110,23 @@ func (a *Appender) End(outcome string, events ...Event) (Appended, error) {
 		events = slices.Clone(events)
 		events[last].Time = now() // the same for each try
 	}
-	return a.repeat(outcome, events)
+	return by(outcome, events)
 }
 
 // Try is Append with a single attempt, for a caller that decides itself when to retry. After an error that wraps
-// ErrUnavailable or ErrQuota the events may have been kept, and the next call must have the same events.
+// ErrUnavailable or ErrQuota the events may have been kept, and the next call must have the same events. A *QuotaError
+// says that they were not kept: the next call may have others.
 func (a *Appender) Try(events ...Event) (Appended, error) {
 	if err := a.acquire(); err != nil {
 		return Appended{}, err
 	}
 	defer a.release()
 	return a.try("", events)
+}
+
+// TryEnd is End with a single attempt. The errors are those of Try.
+func (a *Appender) TryEnd(outcome string, events ...Event) (Appended, error) {
+	return a.endBy(a.try, outcome, events)
 }
 
 // Queue appends events later. Those of one call are appended together, up to 8 MiB. The Data must not be changed until

@@ -176,6 +176,9 @@ type Execution struct {
 	// Key is the key of the request. A later execution may have the key by now.
 	Key    string `json:"key"`
 	Status string `json:"status"`
+	// Waiting is "storage" while the output of a running command waits until there is room for it, since WaitingSince.
+	Waiting      string     `json:"waiting"`
+	WaitingSince *time.Time `json:"waiting_since"`
 	// Outcome is "" until the end. ExitCode and Signal are nil until then, and
 	// if the process did not end that way.
 	Outcome         string  `json:"outcome"`

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -85,6 +86,7 @@ func executionRows(x *client.Execution) [][2]string {
 	rows := [][2]string{
 		{"id", x.ID},
 		{"status", statusText(x)},
+		{"waiting", waitingText(x)},
 		{"error", x.Error},
 		{"command", commandText(x)},
 		{"directory", x.Cwd},
@@ -108,6 +110,15 @@ func executionRows(x *client.Execution) [][2]string {
 		rows = append(rows, [2]string{"isolation", isolationText(x.Isolation)})
 	}
 	return rows
+}
+
+// waitingText says what a command waits for, and what would help.
+func waitingText(x *client.Execution) string {
+	if x.Waiting == "" || x.WaitingSince == nil {
+		return ""
+	}
+	return fmt.Sprintf("for %s since %s: end or remove streams, or raise --max-total-bytes or the quota; "+
+		"\"reprise cancel\" ends the command", x.Waiting, moment(*x.WaitingSince))
 }
 
 // isolationText is the level with the layers that are in force.

@@ -129,6 +129,9 @@ func (m *Metrics) watchExecutions(host *execution.Host) {
 				},
 				func(tenant string, c execution.Counts) { states(emit, c, tenant) })
 		})
+	m.registry.Func(metrics.KindGauge, "reprise_executions_waiting_for_storage",
+		"Running executions whose output waits until there is room for it.", nil,
+		func(emit func(float64, ...string)) { emit(float64(host.WaitingForStorage())) })
 	m.registry.Func(metrics.KindGauge, "reprise_principal_queued_executions",
 		"Executions that wait, for the hundred principals with the most.",
 		[]string{"tenant", "principal"}, func(emit func(float64, ...string)) {

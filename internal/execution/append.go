@@ -1,7 +1,10 @@
 package execution
 
 import (
+	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"reprise"
@@ -22,6 +25,9 @@ func (r *run) write(s *spool) error {
 	case errors.Is(err, reprise.ErrFenced):
 		s.abandon()
 		r.fence()
+	case isFull(err):
+		s.abandon()
+		r.dropRest()
 	default:
 		s.abandon()
 		r.host.opts.Logger.Error("the output of an execution cannot be kept",
@@ -31,11 +37,20 @@ func (r *run) write(s *spool) error {
 	return err
 }
 
+// noRoom is the note on a run whose last output was dropped, and noRoomForList that on its artifacts.
+const (
+	noRoom        = "its last output was dropped, because the store was full when it was to end"
+	noRoomForList = "there is no room for the list of the kept files"
+)
+
 // notKept is the reason of a cancelled run whose output could not be kept, or the note on a run that had ended already.
 const notKept = "its output could not be kept"
 
 // append appends events, in parts where they wait for a follower.
 func (r *run) append(events []reprise.Event) error {
+	if r.dropped {
+		return nil
+	}
 	for r.hold != nil {
 		n := r.hold.fits(events)
 		if n == len(events) {
@@ -58,7 +73,7 @@ func (r *run) appendTogether(events []reprise.Event) error {
 	r.mu.Lock()
 	r.coming = &counted{Bytes: r.bytes.plus(more), Tail: r.tail + uint64(len(events))}
 	r.mu.Unlock()
-	kept, err := r.persist(func() (reprise.Appended, error) { return r.appender.Append(events...) })
+	kept, err := r.persist(!r.hasty, func() (reprise.Appended, error) { return r.appender.Try(events...) })
 	if err == nil && r.hold != nil {
 		batch.last = kept.Last
 		r.hold.add(batch)
@@ -100,22 +115,117 @@ func (r *run) writeAs(s *reprise.Stream, id string) {
 	r.appender = s.Appender(r.host.ctx, &reprise.AppenderOptions{ID: id, Owner: r.owner})
 }
 
-// persist appends with the Appender, and repeats that if the store has lost acknowledged events.
-func (r *run) persist(appendOnce func() (reprise.Appended, error)) (reprise.Appended, error) {
+// persist repeats an attempt of the Appender until the stream accepts or refuses it: while the store does not answer,
+// while there is no room for the events, and if the store has lost acknowledged ones. patient is false for events that
+// do not wait for room. Output does, until the run is to end; the error is then a *reprise.QuotaError.
+func (r *run) persist(patient bool, try func() (reprise.Appended, error)) (reprise.Appended, error) {
+	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
+	stopping := r.stopping
+	defer r.waitForRoom(nil)
 	for {
-		appended, err := appendOnce()
-		if !errors.Is(err, reprise.ErrConflict) {
-			return appended, err
-		}
-		if err := r.recount(); err != nil {
-			return appended, err
-		}
-		if r.lostEvents != nil {
-			if err := r.lostEvents(); err != nil {
+		appended, err := try()
+		full := isFull(err)
+		switch {
+		case errors.Is(err, reprise.ErrConflict):
+			if err := r.realignWithStore(); err != nil {
 				return appended, err
 			}
+			continue
+		case full && (!patient || r.isToEnd()):
+			return appended, err
+		case !errors.Is(err, reprise.ErrUnavailable) && !errors.Is(err, reprise.ErrQuota):
+			return appended, err
+		}
+		if full {
+			r.waitForRoom(err)
+		}
+		again := time.NewTimer(pause.Next())
+		select {
+		case <-again.C:
+		case <-stopping:
+			stopping = nil // once, for the store may stay away
+		case <-r.host.ctx.Done():
+			err = context.Cause(r.host.ctx)
+		}
+		again.Stop()
+		if r.host.ctx.Err() != nil {
+			return appended, err
 		}
 	}
+}
+
+// waitForRoom records that output waits because of why, or that it does no longer if why is nil.
+func (r *run) waitForRoom(why error) {
+	r.mu.Lock()
+	since := r.fullSince
+	switch {
+	case why == nil:
+		r.fullSince = time.Time{}
+	case since.IsZero():
+		r.fullSince = time.Now()
+	}
+	r.mu.Unlock()
+	if why != nil {
+		r.host.tellFull(r, why)
+	}
+}
+
+// fullEvery is the minimum time between two log lines about commands that wait for room.
+const fullEvery = time.Minute
+
+// tellFull logs that the output of a run waits for room, once in a while.
+func (h *Host) tellFull(r *run, why error) {
+	h.mu.Lock()
+	due := h.fullTold.IsZero() || time.Since(h.fullTold) >= fullEvery
+	if due {
+		h.fullTold = time.Now()
+	}
+	h.mu.Unlock()
+	if due {
+		h.opts.Logger.Warn("the store is full: commands wait until there is room for their output",
+			"execution", r.id, "tenant", r.key.Tenant, "waiting", h.WaitingForStorage(), "error", why)
+	}
+}
+
+// WaitingForStorage returns the number of running executions whose output waits until there is room for it.
+func (h *Host) WaitingForStorage() (n int) {
+	h.mu.Lock()
+	runs := slices.Collect(maps.Values(h.runs))
+	h.mu.Unlock()
+	for _, r := range runs {
+		r.mu.Lock()
+		if !r.fullSince.IsZero() {
+			n++
+		}
+		r.mu.Unlock()
+	}
+	return n
+}
+
+// isFull reports whether err refuses events by a bound on what all streams keep. Such events were not kept.
+func isFull(err error) bool {
+	_, full := errors.AsType[*reprise.QuotaError](err)
+	return full
+}
+
+// isToEnd reports whether the run is to end, or the interpreter that runs it.
+func (r *run) isToEnd() bool {
+	return r.isStopping() || r.inside != nil && r.inside.isToEnd() || r.judgedOutside != nil && r.judgedOutside()
+}
+
+// dropRest drops the output that the stream has no room for, now that the run is to end.
+func (r *run) dropRest() {
+	r.cut, r.dropped = true, true
+	r.host.opts.Logger.Warn("the last output of an execution was dropped: it is to end, and the store is full",
+		"execution", r.id, "tenant", r.key.Tenant)
+}
+
+// realignWithStore finds out what the store has kept after it has lost acknowledged events.
+func (r *run) realignWithStore() error {
+	if err := r.recount(); err != nil || r.lostEvents == nil {
+		return err
+	}
+	return r.lostEvents()
 }
 
 // recount determines the kept output of the stream after its store has lost output.
@@ -176,17 +286,20 @@ func (r *run) endWith(events []reprise.Event, e ending) (kept bool) {
 		e.Artifacts, e.ArtifactNotes = r.collect()
 	}
 	r.host.queue.leave(r)
-	more := outputOf(events)
-	_, err := r.persist(func() (reprise.Appended, error) {
+	more, at := outputOf(events), time.Now() // the same for each try
+	_, err := r.persist(len(events) > 0, func() (reprise.Appended, error) {
 		if !e.judged {
 			e = r.judge(e)
 		}
 		e.OutputTruncated = e.OutputTruncated || r.cut
+		if r.dropped && e.Error == "" {
+			e.Error = noRoom
+		}
 		r.mu.Lock()
 		e.Bytes, e.BytesFrom = r.bytes.plus(more), r.bytesFrom
 		r.mu.Unlock()
-		end := reprise.Event{Format: reprise.FormatMembers, Data: mustMarshal(e)}
-		return r.appender.End(string(e.Outcome), append(events[:len(events):len(events)], end)...)
+		end := reprise.Event{Time: at, Format: reprise.FormatMembers, Data: mustMarshal(e)}
+		return r.appender.TryEnd(string(e.Outcome), append(events[:len(events):len(events)], end)...)
 	})
 	switch {
 	case err == nil:
@@ -195,6 +308,12 @@ func (r *run) endWith(events []reprise.Event, e ending) (kept bool) {
 		return true
 	case (r.remote != nil || r.inside != nil) && r.host.ctx.Err() != nil:
 		return false // the next server gives it
+	case len(events) > 0 && isFull(err):
+		r.dropRest()
+		return r.end(e)
+	case isFull(err) && len(e.Artifacts)+len(e.ArtifactNotes) > 0: // they do not fit into the reserve of the end
+		e.Artifacts, e.ArtifactNotes = nil, []string{noRoomForList}
+		return r.end(e)
 	case len(events) > 0 && !isOver(err):
 		r.host.opts.Logger.Error("the last output of an execution cannot be kept", "execution", r.id,
 			"tenant", r.key.Tenant, "error", err)

@@ -198,13 +198,20 @@ func (h *Host) attachOr(ctx context.Context, key reprise.StreamKey, config repri
 	return s, false, err
 }
 
-// announceInside appends the started event, before all output. Where it cannot, the output cannot be kept either.
+// announceInside appends the started event, before all output. Where it cannot, the output cannot be kept either. It
+// does not wait for room, since the run cannot be cancelled yet.
 func (r *run) announceInside() {
+	r.hasty = true
+	defer func() { r.hasty = false }()
 	data := mustMarshal(struct {
 		ID          string `json:"id"`
 		Interpreter string `json:"interpreter"`
 	}{r.id, r.request.Interpreter})
 	if err := r.append([]reprise.Event{{Type: eventStarted, Format: reprise.FormatMembers, Data: data}}); err != nil {
+		if isFull(err) {
+			r.dropRest()
+			return
+		}
 		r.host.opts.Logger.Error("the start of code cannot be kept", "execution", r.id, "error", err)
 	}
 }

@@ -17,6 +17,9 @@ type Execution struct {
 	// Key is the key of the request. It may belong to a later execution now.
 	Key    string `json:"key,omitempty"`
 	Status Status `json:"status"`
+	// Waiting is WaitingStorage while output waits until there is room for it, since WaitingSince.
+	Waiting      string `json:"waiting,omitempty"`
+	WaitingSince *Time  `json:"waiting_since,omitempty"`
 	// Outcome, ExitCode and Signal are nil until the end. ExitCode or Signal stays nil if the process did not end that
 	// way.
 	Outcome  *Outcome `json:"outcome"`
@@ -73,6 +76,10 @@ const (
 	StatusRunning Status = "running"
 	StatusEnded   Status = "ended"
 )
+
+// WaitingStorage: a bound on what streams keep is reached, and no ended stream is left that could make room. The output
+// of the command is not read meanwhile, so that the command waits too.
+const WaitingStorage = "storage"
 
 // Outcome is the reason why an execution ended. ExitCode and Signal are how its process ended.
 type Outcome string

@@ -164,8 +164,10 @@ type Host struct {
 	opening map[*run]bool // interpreters that are about to be in runs
 	locked  map[reprise.StreamKey]chan struct{}
 	far     map[reprise.StreamKey]*farFollow // followed here, run elsewhere
-	closing bool
-	closed  chan struct{} // closed when all is over
+	// fullTold is when it was last logged that output waits for room.
+	fullTold time.Time
+	closing  bool
+	closed   chan struct{} // closed when all is over
 
 	left    atomic.Int64  // runs that continue without this Host
 	drawing chan struct{} // holds a token for each screen that is being drawn

@@ -157,6 +157,8 @@ func (r *run) deliver(batch []reprise.Event) error {
 	case err == nil:
 	case r.host.ctx.Err() != nil:
 		return err
+	case isFull(err):
+		code.dropRest()
 	default:
 		if !isOver(err) {
 			r.host.opts.Logger.Error("the output of code cannot be kept", "execution", code.id, "error", err)

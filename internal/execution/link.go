@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"reprise/internal/supervisor"
@@ -46,6 +47,7 @@ func dialLink(ctx context.Context, m *remote) (*link, error) {
 // mailbox holds the latest news of a supervisor. One goroutine puts them, and another one takes them.
 type mailbox struct {
 	latest chan *news
+	newest atomic.Pointer[news]
 	failed chan struct{} // closed when no more news will come
 	fails  sync.Once
 	err    error
@@ -57,11 +59,25 @@ func newMailbox() *mailbox {
 
 // put replaces the news that were not taken yet: the newer ones contain them.
 func (b *mailbox) put(n *news) {
+	b.newest.Store(n)
 	select {
 	case <-b.latest:
 	default:
 	}
 	b.latest <- n
+}
+
+// isJudged reports whether the newest news say that the command is being ended, or was.
+func (b *mailbox) isJudged() bool {
+	n := b.newest.Load()
+	if n == nil || n.Stopping || n.Ended == nil {
+		return n != nil && n.Stopping
+	}
+	switch n.Ended.Outcome {
+	case TimedOut, Cancelled, LimitExceeded:
+		return true
+	}
+	return false
 }
 
 // fail ends the news; the first error counts.

@@ -84,8 +84,10 @@ type news struct {
 	StartedAt time.Time  `json:"started_at,omitzero"`
 	Isolation *Isolation `json:"isolation,omitempty"`
 	// Resized is the latest size of the terminal, or nil if it still has the size of the request.
-	Resized *TTY    `json:"resized,omitempty"`
-	Ended   *ending `json:"ended,omitempty"`
+	Resized *TTY `json:"resized,omitempty"`
+	// Stopping: the command is to end, or was when it ended by itself.
+	Stopping bool    `json:"stopping,omitempty"`
+	Ended    *ending `json:"ended,omitempty"`
 }
 
 // replied is the answer to a call.

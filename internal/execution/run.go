@@ -54,6 +54,8 @@ type run struct {
 	coming *counted // including the append under way
 	// bytesFrom is that of ending, if the store has lost output.
 	bytesFrom uint64
+	// fullSince is when output began to wait until there is room for it, zero if none does.
+	fullSince time.Time
 	// The followers; see follow.go.
 	followers int
 	replicas  map[string]bool // other replicas with followers, each of which counts as one follower
@@ -70,6 +72,12 @@ type run struct {
 	// was in the spool.
 	appender *reprise.Appender
 	cut      bool
+	// dropped is set once output was dropped because there was no room; then all further output is.
+	dropped bool
+	// hasty is set while events do not wait for room.
+	hasty bool
+	// judgedOutside, if set, reports whether a supervisor has been told or has decided to end the command.
+	judgedOutside func() bool
 	// lostEvents, if set, is called after the store has lost events and before others are appended.
 	lostEvents func() error
 	// last are events that are appended together with the end.
@@ -139,7 +147,10 @@ func (r *run) runHere() {
 	spool.close()
 	writing.Wait()
 	if unkept != nil {
-		e.OutputTruncated, e.Error = true, notKept
+		e.OutputTruncated = true
+		if !r.dropped {
+			e.Error = notKept
+		}
 	}
 	r.end(e)
 }

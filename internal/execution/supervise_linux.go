@@ -379,10 +379,14 @@ const (
 func (s *session) attendOutside(over <-chan struct{}) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	stopping := s.stopping
 	for {
 		select {
 		case <-over:
 			return
+		case <-stopping:
+			stopping = nil
+			s.tell()
 		case <-s.owner.term:
 			s.stop(verdict{Outcome: Cancelled, Reason: "its supervisor was asked to end"})
 		case <-tick.C:

@@ -134,7 +134,7 @@ func (s *session) answer(c *call) replied {
 func (s *session) news() *news {
 	return &news{
 		Progress: s.writer.Progress(), StartedAt: s.startedAt, Isolation: s.isolated, Resized: s.resized,
-		Ended: s.ended,
+		Stopping: s.stopped, Ended: s.ended,
 	}
 }
 
@@ -161,7 +161,7 @@ func (s *session) follow(conn *supervisor.Conn, last *news, send func(*news) err
 
 func (n *news) differs(last *news) bool {
 	return n.Tail != last.Tail || !n.StartedAt.Equal(last.StartedAt) || n.Resized != last.Resized ||
-		n.Ended != last.Ended
+		n.Stopping != last.Stopping || n.Ended != last.Ended
 }
 
 // isOnlyStart reports whether now says that the command was started, and what follows may come at once. The caller

@@ -278,6 +278,8 @@ func (r *run) followLink(l *link, m *remote, t *tracker) (e ending, ended bool, 
 	defer context.AfterFunc(r.host.ctx, l.close)()
 	acks := receipts{link: l}
 	defer acks.stop()
+	r.judgedOutside = l.news.isJudged
+	defer func() { r.judgedOutside = nil }()
 	var stalled time.Duration
 	known := t.reader.Next() - 1 // in the stream by an earlier server, which may have died before it said so
 	for {
@@ -322,7 +324,7 @@ func (r *run) followLink(l *link, m *remote, t *tracker) (e ending, ended bool, 
 // endsWith reports whether the last frames of a run are appended together with its end. Most commands are short, and
 // then this is one commit in place of two. Frames that may have to wait for something else are appended before.
 func (r *run) endsWith(f *framesRead) bool {
-	return f.size <= lastBytes && r.hold == nil && r.driven == nil && r.artifacts == nil
+	return f.size <= lastBytes && !r.dropped && r.hold == nil && r.driven == nil && r.artifacts == nil
 }
 
 // learn applies the news about the process.
@@ -400,6 +402,8 @@ func (r *run) appendFrames(events []reprise.Event) error {
 		return err
 	case errors.Is(err, reprise.ErrFenced):
 		r.fence()
+	case isFull(err):
+		r.dropRest()
 	default:
 		r.host.opts.Logger.Error("the output of an execution cannot be kept", "execution", r.id,
 			"tenant", r.key.Tenant, "error", err)

@@ -137,6 +137,8 @@ func (x *Execution) end(end *reprise.End) {
 type progress struct {
 	// Queued: it waits for its turn.
 	Queued bool `json:"queued,omitempty"`
+	// WaitingSince is when output began to wait until there is room for it, nil if none does.
+	WaitingSince *Time `json:"waiting_since,omitempty"`
 	// Started is nil if the process has not been started.
 	Started   *Time      `json:"started,omitempty"`
 	Isolation *Isolation `json:"isolation,omitempty"`
@@ -173,6 +175,7 @@ func (r *run) progress() *progress {
 	defer r.mu.Unlock()
 	p := &progress{
 		Queued: queued, counted: counted{r.bytes, r.tail}, Coming: r.coming, Resized: r.resized, Driven: driven,
+		WaitingSince: ms(r.fullSince),
 	}
 	if !r.startedAt.IsZero() {
 		p.Started, p.Isolation = ms(r.startedAt), r.isolated
@@ -184,6 +187,9 @@ func (r *run) progress() *progress {
 func (x *Execution) show(p *progress) {
 	if p != nil {
 		x.Bytes, x.Started, x.Isolation, x.driven = p.at(x.tail).Bytes, p.Started, p.Isolation, p.Driven
+		if p.WaitingSince != nil {
+			x.Waiting, x.WaitingSince = WaitingStorage, p.WaitingSince
+		}
 		if p.Queued && x.Status == StatusRunning {
 			x.Status = StatusQueued
 		}

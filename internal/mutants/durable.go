@@ -44,6 +44,11 @@ var durableMutants = []mutant{
 		pkg: "./store/sqlitestore", run: "TestStatementThatCannotBePrepared",
 	},
 	{
+		name: "full store keeps a cancelled run alive", rule: "cancel works in every state",
+		file: "internal/execution/append.go", old: "(!patient || r.isToEnd()):", new: "!patient:",
+		pkg: "./internal/execution", run: "TestExecutionIsRemovedFromFullStore/tree=supervised",
+	},
+	{
 		name: "supervisors that stand still are waited for one by one", rule: "a restart waits 5 s in all",
 		file: "internal/execution/adopt.go", old: "const maxAdoptions = 64", new: "const maxAdoptions = 1",
 		pkg: "./internal/execution", run: "TestSupervisorsThatStandStillAreWaitedForTogether",

@@ -222,6 +222,9 @@ export interface Execution {
   /** The key of the request. It may belong to a later execution now. */
   key?: string
   status: ExecutionStatus
+  /** `storage` while output waits until there is room for it, since `waiting_since`. */
+  waiting?: 'storage'
+  waiting_since?: string
   outcome: ExecutionOutcome | null
   exit_code: number | null
   /** A name without SIG. */

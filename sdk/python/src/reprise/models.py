@@ -67,6 +67,9 @@ class Execution(Model):
     key: str = ""
     #: "queued", "running" or "ended".
     status: str = ""
+    #: "storage" while output waits until there is room for it, since `waiting_since`.
+    waiting: str = ""
+    waiting_since: datetime | None = None
     #: "" until the end.
     outcome: str = ""
     exit_code: int | None = None
