@@ -12,6 +12,7 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/internal/backoff"
 	"reprise/internal/problem"
 )
 
@@ -20,6 +21,9 @@ const (
 	cancelPatience = 60 * time.Second
 	// cancelTry bounds one round of tries, so that the wait between two does not grow.
 	cancelTry = 10 * time.Second
+	// endPatience is how long we wait for the end of a command whose cancel was answered, in addition to the time of
+	// grace, of which minGrace is assumed at least.
+	endPatience, minGrace = 30 * time.Second, 5 * time.Second
 )
 
 // canceller takes the Ctrl-C of a run to the server.
@@ -28,6 +32,7 @@ type canceller struct {
 	id     string
 	bridge *bridge
 	out    io.Writer
+	grace  time.Duration // of the request; 0 for that of the server
 
 	started   atomic.Bool // an event has come: the server knows the execution
 	delivered atomic.Bool
@@ -70,24 +75,36 @@ func (c *canceller) cancel() delivery {
 	}
 }
 
-// attend takes each stage of asking us to stop to the server, and leaves at the last.
+// attend takes each stage of asking us to stop to the server, and leaves at the last, or when TERM is repeated.
 func (c *canceller) attend(stages []context.Context) (stop func()) {
 	first, second, now := stages[0], stages[1], stages[2]
 	stopFirst := context.AfterFunc(first, func() {
-		asked, ok := errors.AsType[*askedToStop](context.Cause(first))
+		_, asked := errors.AsType[*askedToStop](context.Cause(first))
 		switch {
-		case !ok:
-		case asked.signal == syscall.SIGTERM:
+		case !asked:
+		case isTERM(first):
 			c.deliver(now, c.cancel())
 		default:
 			c.deliver(second, c.interrupt())
 		}
 	})
-	stopSecond := context.AfterFunc(second, func() { c.deliver(now, c.cancel()) })
+	stopSecond := context.AfterFunc(second, func() {
+		if isTERM(first) && isTERM(second) {
+			c.bridge.giveUp(context.Cause(second))
+			return
+		}
+		c.deliver(now, c.cancel())
+	})
 	return func() {
 		stopFirst()
 		stopSecond()
 	}
+}
+
+// isTERM reports whether TERM has ended the context of a stage.
+func isTERM(stage context.Context) bool {
+	asked, ok := errors.AsType[*askedToStop](context.Cause(stage))
+	return ok && asked.signal == syscall.SIGTERM
 }
 
 // deliver asks the server until it has answered, cancelPatience is over or over ends.
@@ -106,8 +123,8 @@ func (c *canceller) deliver(over context.Context, d delivery) {
 	told := !notice.Stop()
 	switch {
 	case err == nil:
-		if d.cancels {
-			c.delivered.Store(true)
+		if d.cancels && !c.delivered.Swap(true) {
+			go c.leaveUnended(over)
 		}
 		if told {
 			fmt.Fprintf(c.out, "reprise: %s was delivered; waiting for the end of the command\n", d.what)
@@ -120,6 +137,14 @@ func (c *canceller) deliver(over context.Context, d delivery) {
 		c.bridge.giveUp(&exit{code: exitOurs, err: err})
 	default:
 		fmt.Fprintln(c.out, "reprise:", err)
+	}
+}
+
+// leaveUnended stops following a cancelled command that does not end.
+func (c *canceller) leaveUnended(over context.Context) {
+	within := max(c.grace, minGrace) + endPatience
+	if backoff.Sleep(over, within) == nil {
+		c.bridge.giveUp(&exit{code: exitOurs, err: fmt.Errorf("no end within %v: %s", within, c.advice())})
 	}
 }
 

@@ -4,10 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"reprise/client"
 	"reprise/internal/problem"
@@ -56,6 +60,60 @@ func TestInterruptEndsRunThatIsNotStarted(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRepeatedTermLeavesSilentServer: the second TERM ends us, also if the server answers neither the cancel nor the
+// follower.
+func TestRepeatedTermLeavesSilentServer(t *testing.T) {
+	silent, asked := make(chan struct{}), make(chan struct{}, 1)
+	web := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		asked <- struct{}{}
+		<-silent
+	}))
+	t.Cleanup(web.Close)
+	t.Cleanup(func() { close(silent) })
+	server, err := client.New(&client.Options{URL: web.URL, Token: "-"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	b, following := bridging{Quiet: true}.newBridge(ctx, web.URL, io.Discard)
+	c := &canceller{server: server, id: "x", bridge: b, out: io.Discard}
+	stages, ends := make([]context.Context, 3), make([]context.CancelCauseFunc, 3)
+	for i := range stages {
+		stages[i], ends[i] = context.WithCancelCause(ctx)
+	}
+	defer c.attend(stages)()
+	term := &askedToStop{signal: syscall.SIGTERM}
+	ends[0](term)
+	<-asked // the cancel
+	ends[1](term)
+	<-following.Done()
+	left, ok := errors.AsType[*exit](c.left(context.Cause(following)))
+	if !ok || left.code != term.code() || !strings.Contains(left.Error(), "may go on") {
+		t.Errorf("%+v", left)
+	}
+}
+
+// TestCancelledRunIsLeftWithoutItsEnd: a server that has answered the cancel and sends no end is left after the grace.
+func TestCancelledRunIsLeftWithoutItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		b, following := bridging{Quiet: true}.newBridge(ctx, "http://server", io.Discard)
+		c := &canceller{id: "x", bridge: b, out: io.Discard, grace: time.Minute}
+		began := time.Now()
+		c.deliver(ctx, delivery{cancels: true, send: func(context.Context) error { return nil }})
+		<-following.Done()
+		if took := time.Since(began); took != time.Minute+endPatience {
+			t.Errorf("left after %v", took)
+		}
+		left, ok := errors.AsType[*exit](c.left(context.Cause(following)))
+		if !ok || left.code != exitOurs || !strings.Contains(left.Error(), "was cancelled and is ending") {
+			t.Errorf("%+v", left)
+		}
+	})
 }
 
 // A cancel that the server refuses is told, and the run goes on.

@@ -43,7 +43,7 @@ type runCmd struct {
 func (*runCmd) Help() string {
 	return `stdout, stderr and the exit code are those of the command. A lost connection is restored silently; a line on stderr reports it if that takes longer than 2 seconds.
 
-The first Ctrl-C sends INT to the command, as in a terminal; the command decides how to react. The second one, or TERM, cancels the command with all its processes. If the connection is lost, both are retried for a minute. The third one exits immediately; a command that is still running continues.
+The first Ctrl-C sends INT to the command, as in a terminal; the command decides how to react. The second one, or TERM, cancels the command with all its processes. If the connection is lost, both are retried for a minute. The third one, or a second TERM, exits immediately; a command that is still running continues. After a cancel was answered, we exit at the latest 30 seconds after its time of grace.
 
 With --tty at a terminal all keys go to the command, including Ctrl-C; the detach keys leave it running. A notice is shown while the connection is lost. Input that is typed then is sent once when the connection is back.
 
@@ -97,7 +97,9 @@ func (c *runCmd) atTerminal(ctx context.Context, asked *stops, request client.St
 	}
 	now := stages[2]
 	s, following := newSession(now, server, request.ID, t, keys, c.bridging)
-	cancel := &canceller{server: server, id: request.ID, bridge: s.bridge, out: notices{t}}
+	cancel := &canceller{
+		server: server, id: request.ID, bridge: s.bridge, out: notices{t}, grace: time.Duration(request.Grace),
+	}
 	defer cancel.attend(stages)()
 	err = s.hold(following, func(ctx context.Context) error {
 		return s.follow(ctx, func(ctx context.Context, opts *client.FollowOptions) iter.Seq2[client.Event, error] {
@@ -161,7 +163,9 @@ func (c *runCmd) attach(ctx context.Context, asked *stops, request client.StartR
 		request.ID = execution.ID
 		events = server.Follow(following, request.ID, bridge.options(client.FollowOptions{}))
 	}
-	cancel := &canceller{server: server, id: request.ID, bridge: bridge, out: os.Stderr}
+	cancel := &canceller{
+		server: server, id: request.ID, bridge: bridge, out: os.Stderr, grace: time.Duration(request.Grace),
+	}
 	defer cancel.attend(stages)()
 
 	closed := make(chan os.Signal, 1) // a closed pipe then fails the write, and does not end the process
