@@ -58,6 +58,9 @@ var ways = []attempts{
 	{"read its memory", `ISOLATION_ATTEMPT=memory $SELF $VICTIM`, allLevels, nil},
 	{"read it by process_vm_readv", `ISOLATION_ATTEMPT=vm $SELF $VICTIM`, allLevels, nil},
 	{"trace it", `ISOLATION_ATTEMPT=trace $SELF $VICTIM`, allLevels, nil},
+	{"take its files", `ISOLATION_ATTEMPT=getfd $SELF $VICTIM`, allLevels, nil},
+	{"lower its limits", `ISOLATION_ATTEMPT=prlimit $SELF $VICTIM`, allLevels, nil},
+	{"make calls by io_uring", `ISOLATION_ATTEMPT=uring $SELF`, allLevels, func(*Machine) bool { return true }},
 	{"signal it", `kill -0 $VICTIM && echo done`, allLevels, nil},
 	{"stop it", `kill -STOP $VICTIM && kill -CONT $VICTIM && echo done`, allLevels, nil},
 	{
@@ -371,7 +374,7 @@ func attempt(what string, args []string) {
 	err := map[string]func([]string) error{
 		"memory": readMemory, "vm": readVM, "trace": trace, "disk": readDisk, "mknod": makeDisk, "handle": openHandle,
 		"sniff": sniff, "bpf": bpf, "connect": connect, "loopback": loopback,
-		"keyctl": keyctl,
+		"keyctl": keyctl, "getfd": takeFile, "prlimit": lowerLimit, "uring": setupRing,
 	}[what](args)
 	if err != nil {
 		fmt.Println(what, err)
@@ -549,6 +552,47 @@ func keyctl([]string) error {
 		fmt.Println("done")
 	}
 	return err
+}
+
+// takeFile reads the token by a copy of the victim's descriptor.
+func takeFile(args []string) error {
+	pid, _ := strconv.Atoi(args[0])
+	victim, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return err
+	}
+	fd, err := unix.PidfdGetfd(victim, 9, 0)
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, 100)
+	n, err := unix.Pread(fd, buf, 0)
+	fmt.Println(string(buf[:n]))
+	return err
+}
+
+// lowerLimit sets a limit of the victim to what it is, as another one could be set.
+func lowerLimit(args []string) error {
+	pid, _ := strconv.Atoi(args[0])
+	var now unix.Rlimit
+	if err := unix.Prlimit(pid, unix.RLIMIT_CORE, nil, &now); err != nil {
+		return err
+	}
+	if err := unix.Prlimit(pid, unix.RLIMIT_CORE, &now, nil); err != nil {
+		return err
+	}
+	fmt.Println("done")
+	return nil
+}
+
+func setupRing([]string) error {
+	var params [120]byte
+	_, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, uintptr(unsafe.Pointer(&params[0])), 0)
+	if errno != 0 {
+		return errno
+	}
+	fmt.Println("done")
+	return nil
 }
 
 func connect(args []string) error {

@@ -15,9 +15,16 @@ import (
 var denied = []uint32{
 	unix.SYS_ACCT, unix.SYS_ADD_KEY, unix.SYS_ADJTIMEX, unix.SYS_BPF, unix.SYS_CLOCK_ADJTIME, unix.SYS_CLOCK_SETTIME,
 	unix.SYS_DELETE_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_INIT_MODULE, unix.SYS_KEXEC_FILE_LOAD, unix.SYS_KEXEC_LOAD,
-	unix.SYS_KEYCTL, unix.SYS_LOOKUP_DCOOKIE, unix.SYS_NFSSERVCTL, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_PERF_EVENT_OPEN,
+	unix.SYS_KCMP, unix.SYS_KEYCTL, unix.SYS_LOOKUP_DCOOKIE, unix.SYS_NFSSERVCTL, unix.SYS_OPEN_BY_HANDLE_AT,
+	unix.SYS_PERF_EVENT_OPEN, unix.SYS_PIDFD_GETFD, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV,
 	unix.SYS_QUOTACTL, unix.SYS_REBOOT, unix.SYS_REQUEST_KEY, unix.SYS_SETTIMEOFDAY, unix.SYS_SWAPOFF, unix.SYS_SWAPON,
 	unix.SYS_SYSLOG, unix.SYS_USERFAULTFD, unix.SYS_VHANGUP,
+}
+
+// unavailable are the system calls that answer "not implemented", so that programs do without them. A filter sees the
+// arguments of none: clone3 takes a structure, and io_uring makes other calls that no filter sees at all.
+var unavailable = []uint32{
+	unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 }
 
 // Offsets in struct seccomp_data; the last one is that of the lower half of the first argument.
@@ -30,15 +37,18 @@ const (
 // x32 marks numbers of the ABI of that name, which are calls of the same architecture on amd64.
 const x32 = 0x40000000
 
-// abi is the numbers of system calls of an architecture.
+// abi is the numbers of system calls of an architecture. Those of unavailable are the same everywhere.
 type abi struct {
-	arch           uint32
-	denied         []uint32
-	clone, unshare uint32
+	arch                    uint32
+	denied                  []uint32
+	clone, unshare, prlimit uint32
 }
 
-// clone3 has the same number everywhere.
-const clone3 = unix.SYS_CLONE3
+// native is the ABI of this program.
+var native = abi{
+	arch: nativeArch, denied: denied,
+	clone: unix.SYS_CLONE, unshare: unix.SYS_UNSHARE, prlimit: unix.SYS_PRLIMIT64,
+}
 
 func statement(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
 
@@ -55,23 +65,26 @@ var (
 )
 
 // filter returns the BPF program of the ABI. In addition to the denied calls it refuses cgroup namespaces: in a new one
-// together with a new user namespace, a process can mount its cgroup again and write to it. A filter cannot see the
-// arguments of clone3, so clone3 is refused; the C libraries then use clone.
+// together with a new user namespace, a process can mount its cgroup again and write to it. Where clone3 is not
+// available the C libraries use clone. And it refuses to set the resource limits of other processes: one system call
+// with RLIMIT_CPU or RLIMIT_NOFILE ends the server. The process itself is number 0 there.
 //
 // The numbers are searched by halves. That makes calls faster, and above all starts: for each number of a call, the
 // kernel follows a new filter once, to know which calls it passes always.
 func (a *abi) filter() []unix.SockFilter {
 	cases := a.cases()
 	tail := 3 + searchLength(len(cases))
-	places := []int{passed: tail, flagged: tail + 1, refused: tail + 4, missing: tail + 5}
-	end := tail + 6 // where the instructions for another architecture follow
+	places := []int{flagged: tail, self: tail + 2, passed: tail + 4, refused: tail + 5, missing: tail + 6}
+	end := tail + 7 // where the instructions for another architecture follow
 	b := &block{}
 	b.jump(unix.BPF_JEQ, a.arch, 1, end)
 	b.add(load(dataNumber))
 	b.jump(unix.BPF_JGE, x32, places[refused], 3)
 	b.search(cases, places)
-	b.add(pass, load(dataArgument))
-	b.jump(unix.BPF_JSET, unix.CLONE_NEWCGROUP, places[refused], tail+3)
+	b.add(load(dataArgument))
+	b.jump(unix.BPF_JSET, unix.CLONE_NEWCGROUP, places[refused], places[passed])
+	b.add(load(dataArgument))
+	b.jump(unix.BPF_JEQ, 0, places[passed], places[refused])
 	b.add(pass, refuse, absent)
 	return b.instructions
 }
@@ -80,8 +93,9 @@ func (a *abi) filter() []unix.SockFilter {
 type outcome int
 
 const (
-	passed outcome = iota
-	flagged
+	passed  outcome = iota
+	flagged         // refused with a flag in the first argument
+	self            // refused if the first argument is not 0
 	refused
 	missing
 )
@@ -94,9 +108,12 @@ type callCase struct {
 
 // cases returns the system calls that do not pass, by number.
 func (a *abi) cases() []callCase {
-	cases := []callCase{{clone3, missing}, {a.unshare, flagged}, {a.clone, flagged}}
+	cases := []callCase{{a.unshare, flagged}, {a.clone, flagged}, {a.prlimit, self}}
 	for _, number := range a.denied {
 		cases = append(cases, callCase{number, refused})
+	}
+	for _, number := range unavailable {
+		cases = append(cases, callCase{number, missing})
 	}
 	slices.SortFunc(cases, func(x, y callCase) int { return cmp.Compare(x.number, y.number) })
 	return cases
@@ -145,7 +162,6 @@ func (b *block) search(cases []callCase, places []int) {
 
 // filter returns the deny list as a BPF program, which nobody changes. Calls of a third architecture are refused.
 var filter = sync.OnceValue(func() []unix.SockFilter {
-	native := abi{arch: nativeArch, denied: denied, clone: unix.SYS_CLONE, unshare: unix.SYS_UNSHARE}
 	program := append([]unix.SockFilter{load(dataArch)}, native.filter()...)
 	return append(append(program, compat.filter()...), refuse)
 })

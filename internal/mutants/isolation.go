@@ -113,6 +113,13 @@ var isolationMutants = []mutant{
 		pkg: "./internal/isolation", run: "TestSystemCallsAreDenied",
 	},
 	{
+		name: "command sets the limits of the server", rule: "R6.13",
+		file: "internal/isolation/seccomp_linux.go",
+		old:  "	b.jump(unix.BPF_JEQ, 0, places[passed], places[refused])\n",
+		new:  "	b.jump(unix.BPF_JEQ, 0, places[passed], places[passed])\n",
+		pkg:  "./internal/isolation", run: "TestAttemptsFailAtLevelsThatStopThem$",
+	},
+	{
 		name: "isolation finds system calls only in one half of the deny list", rule: "R6.13",
 		file: "internal/isolation/seccomp_linux.go", old: "lower+searchLength(half), lower)", new: "lower, lower)",
 		pkg: "./internal/isolation", run: "TestFilterFindsEachCallInFewSteps",
