@@ -14,6 +14,7 @@ import (
 	"reprise/internal/gateway/credential"
 	"reprise/internal/identity"
 	"reprise/internal/logins"
+	"reprise/internal/serverproof"
 )
 
 // secrets is the directory of the token and the keys.
@@ -129,12 +130,19 @@ func folderName(name string) string {
 }
 
 // proofToken is the token that the server proves to know, "" for none.
-func (c *serveCmd) proofToken() string {
+func (s *server) proofToken(c *serveCmd) string {
 	text, err := os.ReadFile(filepath.Join(c.secrets(), tokenFile))
 	if err != nil {
 		return "" // of a server that lets everybody in
 	}
-	return strings.TrimSpace(string(text))
+	token := strings.TrimSpace(string(text))
+	if len(token) < serverproof.MinToken {
+		s.logger.Warn("the token is short enough to be guessed from a proof: the server proves nothing to clients of this machine",
+			"advice", fmt.Sprintf("put %d characters or more into %s, or remove the file for a new token",
+				serverproof.MinToken, tokenFile))
+		return ""
+	}
+	return token
 }
 
 // verifier knows the token, which is made on the first start.

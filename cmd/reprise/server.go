@@ -183,7 +183,7 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 		MCPSessions: s.mcp.endpoints(), MCPTasks: s.mcp.tasks(), Replicas: s.roster, Temp: s.dir.path, Files: s.files,
 		Watches: s.watches, Parking: s.front.parking,
 		Webhooks: s.webhooks, Schedules: s.schedules, Issuers: s.issuers, Quotas: s.quotas.Book,
-		NoCompression: !c.Compress, Tracer: s.telemetry.tracer, Token: c.proofToken(),
+		NoCompression: !c.Compress, Tracer: s.telemetry.tracer, Token: s.proofToken(c),
 	})
 	if err != nil {
 		return err

@@ -28,6 +28,11 @@ const (
 	maxChallenge = 128
 )
 
+// MinToken is the length in bytes from which on a token is proven. Everybody who asks gets a proof, and can compare it
+// with the proofs of guessed tokens, so a token that a person has made up must be longer than what is guessed. Tokens
+// that the server makes have 26.
+const MinToken = 24
+
 // label keeps the code from being good for anything else.
 const label = "reprise server proof 1"
 

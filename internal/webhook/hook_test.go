@@ -24,6 +24,7 @@ func TestReceiverAddressIsChecked(t *testing.T) {
 		r.URL, secure.URL, "http://[::1]:1/", "https://10.0.0.1/", "https://[::ffff:127.0.0.1]/",
 		"https://169.254.169.254/latest/meta-data", "https://0.0.0.0/", "https://[fd00::1]/",
 		"https://[64:ff9b::7f00:1]/",
+		"https://[::ffff:0:7f00:1]/",
 		"https://100.64.0.1/", "https://[fe80::1]/",
 	} {
 		_, err := f.hooks.Add(t.Context(), webhook.Request{Tenant: tenant, URL: url})
