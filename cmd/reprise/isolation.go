@@ -15,7 +15,7 @@ import (
 // isolationFlags say how the commands that we start are isolated.
 type isolationFlags struct {
 	Isolation      string   `enum:",none,limits,landlock,bubblewrap" default:"" placeholder:"LEVEL" help:"Default isolation of commands: none, limits, landlock or bubblewrap. Default: limits if this machine supports it."`
-	LeastIsolation string   `enum:",none,limits,landlock,bubblewrap" default:"" placeholder:"LEVEL" help:"Weakest level at which a command runs. Default: none."`
+	LeastIsolation string   `enum:",none,limits,landlock,bubblewrap" default:"" placeholder:"LEVEL" help:"Weakest level at which a command runs. From landlock on, commands work only below --writable. Default: none."`
 	Hide           []string `sep:"none" placeholder:"PATH" help:"File or directory that commands cannot reach, in addition to the data directory. May be repeated."`
 	Writable       []string `sep:"none" placeholder:"DIR" help:"Directory below which commands may write at the levels landlock and bubblewrap. May be repeated."`
 	Network        string   `enum:"on,off" default:"on" placeholder:"on|off" help:"Network of commands; off leaves them only their own loopback interface. Default: ${default}."`
@@ -38,6 +38,12 @@ func (f *isolationFlags) config(secrets ...string) (isolation.Config, error) {
 	for _, dir := range c.Writable {
 		if _, err := os.Stat(dir); err != nil {
 			return c, usage("--writable: %w", err)
+		}
+	}
+	if c.Least == isolation.Landlock || c.Least == isolation.Bubblewrap {
+		if c.Roots = c.Writable; len(c.Roots) == 0 {
+			return c, usage("--least-isolation %s needs --writable DIR, the directories in which commands work",
+				c.Least)
 		}
 	}
 	if err := f.users(&c); err != nil {

@@ -79,6 +79,7 @@ func (h *Host) isolate(tenant reprise.Tenant, req *Request) (*isolation.Plan, er
 	}
 	plan, err := config.Resolve(isolation.Level(req.Isolation), isolation.Access{
 		Offline: req.Access.Network == networkOff, Writable: req.Access.Writable, Hidden: req.Access.Hidden,
+		Dir: req.cwd(h.opts.Dir),
 	})
 	if refused, ok := errors.AsType[*isolation.RefusedError](err); ok {
 		return nil, invalid("isolation", "%v", refused)

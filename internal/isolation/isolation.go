@@ -1,6 +1,7 @@
 package isolation
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -88,6 +89,8 @@ type Access struct {
 	Writable []string `json:"writable,omitempty"`
 	// Hidden are absolute paths that the command does not get at.
 	Hidden []string `json:"hidden,omitempty"`
+	// Dir is the absolute path of the working directory.
+	Dir string `json:"dir,omitempty"`
 }
 
 func (a *Access) empty() bool { return !a.Offline && len(a.Writable) == 0 && len(a.Hidden) == 0 }
@@ -106,6 +109,9 @@ type Config struct {
 	Offline bool
 	// Writable are added to the writable directories of requests.
 	Writable []string
+	// Roots, if there are any, are the directories in which all commands work: the working directory and the writable
+	// directories of a request lie in them, whatever their names lead to when the command is started.
+	Roots []string
 	// User is the user of all commands; only root can switch to another user. Default: our own user.
 	User *User
 	// Users are the users of the commands of single tenants, in place of User.
@@ -127,6 +133,8 @@ type Plan struct {
 	Access Access `json:"access,omitzero"`
 	// Masks are what the command does not reach: the masks of the server, and the hidden paths of Access.
 	Masks []Mask `json:"masks,omitempty"`
+	// Roots are those of the Config.
+	Roots []Mask `json:"roots,omitempty"`
 	// Visible are directories below a hidden one that the command reads all the same.
 	Visible []string `json:"visible,omitempty"`
 	// Temporary is the temporary directory of the server, which commands may write to.
@@ -149,6 +157,7 @@ func (c *Config) Resolve(level Level, want Access) (*Plan, error) {
 		Offline:  want.Offline || c.Offline,
 		Writable: slices.Concat(c.Writable, want.Writable),
 		Hidden:   want.Hidden,
+		Dir:      want.Dir,
 	}
 	var err error
 	if p.Masks, err = c.Masks.Current(); err != nil {
@@ -168,7 +177,7 @@ func (c *Config) Resolve(level Level, want Access) (*Plan, error) {
 	if p.Level == None && !want.empty() {
 		return nil, &RefusedError{string(None), "gives no access of its own: ask for a stronger one"}
 	}
-	if err := p.hide(want.Hidden); err != nil {
+	if err := errors.Join(p.confine(c.Roots, &want), p.hide(want.Hidden)); err != nil {
 		return nil, err
 	}
 	p.layer()
@@ -198,6 +207,44 @@ func (c *Config) level(asked Level) (level Level, open bool, err error) {
 // weaker reports whether l has fewer layers than other. The level "" has none.
 func (l Level) weaker(other Level) bool {
 	return slices.Index(Levels(), l) < slices.Index(Levels(), other)
+}
+
+// confine checks that a request stays within the roots, and records them.
+func (p *Plan) confine(roots []string, want *Access) error {
+	for _, root := range roots {
+		m, err := maskAt(root)
+		if err != nil {
+			return err
+		}
+		p.Roots = append(p.Roots, m)
+	}
+	if len(roots) == 0 {
+		return nil
+	}
+	paths := want.Writable
+	if want.Dir != "" {
+		paths = append(slices.Clone(paths), want.Dir)
+	}
+	for _, path := range paths {
+		real := existing(path)
+		if !slices.ContainsFunc(p.Roots, func(root Mask) bool { return within(real, root.Path) }) {
+			return &RefusedError{string(p.Level), fmt.Sprintf("lets commands work in %s, and %s is elsewhere",
+				strings.Join(roots, ", "), path)}
+		}
+	}
+	return nil
+}
+
+// existing resolves the symbolic links of a path, of which the end need not exist.
+func existing(path string) string {
+	rest := ""
+	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
+		real, err := filepath.EvalSymlinks(dir)
+		if err == nil || dir == filepath.Dir(dir) {
+			return filepath.Join(real, rest)
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+	}
 }
 
 // kernelFiles are file systems that a request cannot hide: they are how a command is isolated.

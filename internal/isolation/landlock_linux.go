@@ -107,7 +107,15 @@ func (p *Plan) allowFiles(ruleset int, dir string) error {
 		}
 	}
 	if p.Layers.Writable == ByLandlock {
-		for _, path := range slices.Concat(p.Access.Writable, []string{dir, p.Temporary, "/dev/shm"}) {
+		for _, path := range []string{p.Temporary, "/dev/shm"} {
+			if err := r.allow(path, handledFiles); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		for _, root := range p.Roots {
+			r.roots = append(r.roots, file{root.Dev, root.Ino})
+		}
+		for _, path := range append(slices.Clone(p.Access.Writable), dir) {
 			if err := r.allow(path, handledFiles); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
@@ -124,6 +132,8 @@ type rules struct {
 	rights uint64
 	// masked are the masks, readOnly the directories below which nothing is written, and above those that contain one.
 	masked, readOnly, above map[file]bool
+	// roots, if there are any, are where what is allowed lies.
+	roots []file
 }
 
 // file is the device and the inode of a file or directory.
@@ -199,24 +209,36 @@ func (m *Mask) ancestors() (above []file, err error) {
 	if own.Dev != m.Dev || own.Ino != m.Ino {
 		return nil, fmt.Errorf("isolation: %s was moved while a command was started", m.Path)
 	}
-	for {
-		above = append(above, fileOf(&st))
-		up, err := unix.Openat(dir, "..", unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0)
-		if err != nil {
-			return nil, &os.PathError{Op: "mask", Path: m.Path, Err: err}
+	return upwards(dir, &st)
+}
+
+// upwards returns the directory that is open as dir, and those above it.
+func upwards(dir int, st *unix.Stat_t) (list []file, err error) {
+	dir, err = unix.FcntlInt(uintptr(dir), unix.F_DUPFD_CLOEXEC, 0)
+	for now := *st; err == nil; {
+		list = append(list, fileOf(&now))
+		var up int
+		if up, err = unix.Openat(dir, "..", unix.O_PATH|unix.O_CLOEXEC|unix.O_DIRECTORY, 0); err != nil {
+			break
 		}
-		var next unix.Stat_t
-		err = unix.Fstat(up, &next)
 		_ = unix.Close(dir)
 		dir = up
-		if err != nil {
-			return nil, &os.PathError{Op: "mask", Path: m.Path, Err: err}
+		last := now
+		if err = unix.Fstat(dir, &now); err == nil && sameFile(&last, &now) { // the root
+			break
 		}
-		if sameFile(&next, &st) { // the root
-			return above, nil
-		}
-		st = next
 	}
+	_ = unix.Close(dir)
+	return list, os.NewSyscallError("look above a directory", err)
+}
+
+// insideRoots reports whether the directory that fd has open is a root or lies in one.
+func (r *rules) insideRoots(fd int, st unix.Stat_t) (bool, error) {
+	if len(r.roots) == 0 {
+		return true, nil
+	}
+	list, err := upwards(fd, &st)
+	return slices.ContainsFunc(list, func(of file) bool { return slices.Contains(r.roots, of) }), err
 }
 
 // allowUnmasked adds rules for all that contains nothing masked. In a directory that does, the entries get rules one
@@ -290,6 +312,9 @@ func (r *rules) allow(path string, rights uint64) error {
 		return err
 	}
 	defer unix.Close(fd)
+	if inside, err := r.insideRoots(fd, st); err != nil || !inside {
+		return errors.Join(err, fmt.Errorf("isolation: %s leads out of where commands work", path))
+	}
 	if of := fileOf(&st); (r.masked[of] || r.above[of]) && rights&^unix.LANDLOCK_ACCESS_FS_READ_DIR != 0 {
 		return fmt.Errorf("isolation: %s is masked, or contains what is masked", path)
 	}

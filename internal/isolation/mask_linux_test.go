@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -246,5 +247,46 @@ func TestBubblewrapIsNotTakenFromWritableDirectory(t *testing.T) {
 	must(t, unix.Stat("/usr", &st))
 	if err := onlyRootWrites(path); err != nil && st.Uid == 0 {
 		t.Error(err)
+	}
+}
+
+// TestRequestStaysWithinRoots: with roots, neither the working directory nor a writable directory of a request lies
+// elsewhere, also if a link is put in its place after the request was taken.
+func TestRequestStaysWithinRoots(t *testing.T) {
+	f := newField(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	inside, deeper := filepath.Join(f.work, "inside"), filepath.Join(f.work, "inside", "deeper")
+	must(t, os.MkdirAll(deeper, 0o700))
+	must(t, os.Mkdir(filepath.Join(f.outside, "deeper"), 0o700))
+	must(t, os.Symlink(f.outside, filepath.Join(f.work, "link")))
+	config := Config{Masks: masks(t, f.data), Roots: []string{f.work}, Writable: []string{f.work}}
+	for _, level := range files {
+		for _, dir := range []string{
+			"/", f.outside, filepath.Dir(f.work), f.data, filepath.Join(f.work, "link"), "/proc/self/cwd/..",
+		} {
+			wantRefused(t, config, level, Access{Dir: dir})
+			wantRefused(t, config, level, Access{Dir: f.work, Writable: []string{dir}})
+		}
+		const write = "echo x >new && echo written; echo x >$OUTSIDE/new; cat $DATA/token"
+		for _, dir := range []string{f.work, inside, filepath.Join(f.work, "absent", "..", "inside")} {
+			p := resolve(t, config, level, Access{Dir: dir})
+			out, _ := shell(t, p, dir, write, f.env...)
+			if !slices.Contains(strings.Split(out, "\n"), "written") || strings.Contains(out, secret) {
+				t.Errorf("%s in %s: %s", level, dir, out)
+			}
+		}
+		for _, dir := range []string{inside, deeper} {
+			p := resolve(t, config, level, Access{Dir: dir, Writable: []string{dir}})
+			must(t, os.Rename(inside, inside+".moved"))
+			must(t, os.Symlink("../outside", inside))
+			if out := tryShell(t, p, dir, write, f.env...); strings.Contains(out, "written") {
+				t.Errorf("%s in %s where a link took the place of the directory: %s", level, dir, out)
+			}
+			must(t, os.Remove(inside))
+			must(t, os.Rename(inside+".moved", inside))
+		}
+		if _, err := os.Stat(filepath.Join(f.outside, "new")); err == nil {
+			t.Fatalf("%s: a file was made outside", level)
+		}
 	}
 }

@@ -54,6 +54,7 @@ func (p *program) mounts(pl *Plan) {
 		p.hide(m, pl.Visible)
 	}
 	if pl.Level == Bubblewrap {
+		p.confine(pl.Roots)
 		return // bwrap makes the rest read-only itself
 	}
 	for _, path := range pl.Given.Disks {
@@ -71,6 +72,33 @@ func (p *program) mounts(pl *Plan) {
 	}
 	if pl.Given.UserNamespace {
 		p.coverSSHConfig()
+	}
+}
+
+// confine makes everything but the roots read-only. bwrap is told the writable directories by name, and what they lead
+// to then is writable only in a root.
+func (p *program) confine(roots []Mask) {
+	if len(roots) == 0 {
+		return
+	}
+	trees := make([]uintptr, len(roots))
+	for i, root := range roots {
+		p.hold("root "+root.Path, root)
+		trees[i] = p.register()
+		flags := uintptr(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_EMPTY_PATH | unix.AT_RECURSIVE)
+		p.add("root "+root.Path, unix.SYS_OPEN_TREE, uintptr(p.place), p.text(""), flags).save = trees[i]
+	}
+	attr := address(p, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
+	size := unsafe.Sizeof(unix.MountAttr{})
+	p.add("read-only", unix.SYS_MOUNT_SETATTR, atFDCWD, p.text("/"), unix.AT_RECURSIVE, attr, size)
+	// bwrap maps ids there. The command has another one.
+	proc := address(p, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
+	p.add("read-only", unix.SYS_MOUNT_SETATTR, atFDCWD, p.text("/proc"), 0, proc, size)
+	for i, root := range roots {
+		p.hold("root "+root.Path, root)
+		flags := uintptr(unix.MOVE_MOUNT_F_EMPTY_PATH | unix.MOVE_MOUNT_T_EMPTY_PATH)
+		c := p.add("root "+root.Path, unix.SYS_MOVE_MOUNT, 0, p.text(""), uintptr(p.place), p.text(""), flags)
+		c.use = trees[i]
 	}
 }
 

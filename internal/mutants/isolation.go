@@ -70,6 +70,25 @@ var isolationMutants = []mutant{
 		pkg:  "./internal/isolation", run: "TestLeastLevelHoldsForDefault",
 	},
 	{
+		name: "request leaves the roots", rule: "R6.13",
+		file: "internal/isolation/isolation.go",
+		old:  "return within(real, root.Path) })",
+		new:  "return within(real, root.Path) || true })",
+		pkg: "./internal/isolation", run: "TestRequestStaysWithinRoots",
+	},
+	{
+		name: "link leads landlock out of the roots", rule: "R6.13",
+		file: "internal/isolation/landlock_linux.go",
+		old:  "	if len(r.roots) == 0 {\n", new: "	if true {\n",
+		pkg: "./internal/isolation", run: "TestRequestStaysWithinRoots",
+	},
+	{
+		name: "link leads bwrap out of the roots", rule: "R6.13",
+		file: "internal/isolation/namespaces_linux.go",
+		old:  "		p.confine(pl.Roots)\n", new: "",
+		pkg: "./internal/isolation", run: "TestRequestStaysWithinRoots",
+	},
+	{
 		name: "bwrap gets the environment of the command", rule: "R6.13",
 		file: "internal/isolation/bubblewrap_linux.go",
 		old:  "strconv.Itoa(fd)}, args...), nil, nil\n",
