@@ -18,6 +18,10 @@ format: ## fail if a file is not formatted
 fix: ## format all files
 	$(TOOL) gofumpt -w $(GO_FILES)
 
+.PHONY: hooks
+hooks: ## check format, width, vet and lint of what is committed, before each commit
+	git config core.hooksPath scripts/hooks
+
 .PHONY: vet
 vet:
 	go vet ./...
