@@ -13,7 +13,7 @@ import (
 // of exported types. Who raises a number has a reason why a program needs what is new; see docs/decisions/0023.
 var surface = map[string]int{
 	".":                      192,
-	"client":                 174,
+	"client":                 175,
 	"mcp/mcphttp":            45,
 	"mcp/mcphttp/resumetest": 15,
 	"mcp/mcpstore":           12,

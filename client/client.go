@@ -80,6 +80,7 @@ type Client struct {
 	// foreignGiveUp is the Options.GiveUp that was set, 0 for none.
 	foreignGiveUp time.Duration
 	met           atomic.Bool // an answer of the server has come
+	here          bool        // see OnThisMachine
 }
 
 // New returns a Client; opts may be nil. It does not contact the server. The
@@ -122,6 +123,7 @@ func New(opts *Options) (*Client, error) {
 		c.http.Transport = sharedTransport()
 		if found && base.Scheme == "http" {
 			c.http.Transport = provenTransport(c.http.Transport, o.Token)
+			c.here = true
 		}
 	}
 	c.http.Timeout = 0
@@ -131,6 +133,11 @@ func New(opts *Options) (*Client, error) {
 
 // URL returns the URL of the server, without a slash at its end.
 func (c *Client) URL() string { return c.base }
+
+// OnThisMachine reports whether the server is the one of this user on this machine, so that paths mean the same to
+// both: the token comes from the file in the user's state directory, and every connection begins with a proof that the
+// server knows it.
+func (c *Client) OnThisMachine() bool { return c.here }
 
 // isLoopback keeps the token of this machine's server from others.
 func isLoopback(host string) bool {

@@ -166,9 +166,9 @@ const (
 	HeaderTail     = "Stream-Tail"
 	// HeaderOutcome is the outcome of the stream. It is absent before the end.
 	HeaderOutcome = "Stream-Outcome"
-	// HeaderMissed is the number of events before HeaderEarliest, which are no longer kept. It is absent if there are
+	// headerMissed is the number of events before HeaderEarliest, which are no longer kept. It is absent if there are
 	// none.
-	HeaderMissed = "Stream-Missed"
+	headerMissed = "Stream-Missed"
 )
 
 // SetHead sets the headers for the window of s and its outcome.
@@ -179,6 +179,6 @@ func SetHead(h http.Header, s *reprise.Stream, info *reprise.StreamInfo) {
 		h.Set(HeaderOutcome, info.End.Outcome)
 	}
 	if info.Earliest > 1 {
-		h.Set(HeaderMissed, strconv.FormatUint(info.Earliest-1, 10))
+		h.Set(headerMissed, strconv.FormatUint(info.Earliest-1, 10))
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 
 	"reprise/client"
@@ -15,6 +16,23 @@ type connect struct {
 
 // client returns a client of the server.
 func (c *connect) client() (*client.Client, error) { return c.clientWith(client.Options{}) }
+
+// directory returns the working directory to ask for in place of cwd: on the server of this user on this machine, a
+// command runs where its caller is. Elsewhere the path is one of the server.
+func (c *connect) directory(cwd string) string {
+	if filepath.IsAbs(cwd) {
+		return cwd
+	}
+	server, err := c.client()
+	if err != nil || !server.OnThisMachine() {
+		return cwd
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return cwd
+	}
+	return filepath.Join(here, cwd)
+}
 
 // clientWith returns a client with options, to which it adds the URL and the token.
 func (c *connect) clientWith(options client.Options) (*client.Client, error) {

@@ -40,7 +40,7 @@ type interpreterOpenCmd struct {
 	ID          string            `placeholder:"ID" env:"-" help:"Id of the interpreter. Opening it again with the same id finds it."`
 	Session     string            `placeholder:"ID" help:"Session that its runs belong to."`
 	Label       map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Label to find it by. May be repeated."`
-	Cwd         string            `placeholder:"DIR" help:"Working directory on the server. Default: the server's own."`
+	Cwd         string            `placeholder:"DIR" help:"Working directory. Default: this one on your own server on this machine, else the server's own."`
 	Env         []string          `short:"e" sep:"none" placeholder:"NAME[=VALUE]" help:"Variable for its code; without a value, the local one. May be repeated."`
 	IdleTimeout time.Duration     `placeholder:"DURATION" help:"End it after this time without code. Default: the server's."`
 	Timeout     time.Duration     `placeholder:"DURATION" help:"End it after this total time."`
@@ -59,7 +59,8 @@ func (c *interpreterOpenCmd) Run(ctx context.Context, asked *stops) error {
 		return err
 	}
 	i, err := server.OpenInterpreter(ctx, client.InterpreterRequest{
-		ID: c.ID, Session: c.Session, Language: c.Language, Cwd: c.Cwd, Env: environ(c.Env), Labels: c.Label,
+		ID: c.ID, Session: c.Session, Language: c.Language, Labels: c.Label,
+		Cwd: c.directory(c.Cwd), Env: environ(c.Env),
 		IdleTimeout: client.Duration(c.IdleTimeout), Timeout: client.Duration(c.Timeout), Isolation: c.Isolation,
 		Limits: client.Limits(c.Limits),
 	})

@@ -283,6 +283,9 @@ func (c *runCmd) request() (client.StartRequest, error) {
 	if c.TTY {
 		c.askForTerminal(&request)
 	}
+	if c.Interpreter == "" {
+		request.Cwd = c.directory(c.Cwd)
+	}
 	return request, nil
 }
 

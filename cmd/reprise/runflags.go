@@ -6,7 +6,7 @@ import "time"
 type startFlags struct {
 	Language         string        `env:"-" xor:"runs" placeholder:"NAME" help:"Run code, the one argument or our stdin, with the interpreter of a language, for example python."`
 	Interpreter      string        `env:"-" xor:"runs" placeholder:"ID" help:"Run code, the one argument or our stdin, in an open interpreter; see \"reprise interpreter\"."`
-	Cwd              string        `placeholder:"DIR" help:"Working directory on the server. Default: the server's own."`
+	Cwd              string        `placeholder:"DIR" help:"Working directory. Default: this one on your own server on this machine, else the server's own."`
 	Env              []string      `short:"e" sep:"none" placeholder:"NAME[=VALUE]" help:"Variable for the command; without a value, the local one. May be repeated."`
 	Secret           []string      `sep:"none" placeholder:"NAME[=SECRET]" help:"Variable for the command with the value of a secret of the server, by default with the same name; see \"reprise secrets\". May be repeated."`
 	MaskSecrets      bool          `help:"Replace the values of --secret by *** in the output."`

@@ -182,8 +182,8 @@ func (b *eventBody) event() (reprise.Event, error) {
 	return reprise.Event{Type: b.Type, Data: data.Bytes(), Format: reprise.FormatJSON}, nil
 }
 
-// producerOf reads the headers of an idempotent producer: all three or none. The header for starts is refused: a program
-// that repeats an append under it would append twice.
+// producerOf reads the headers of an idempotent producer: all three or none. The header for starts is refused: a
+// program that repeats an append under it would append twice.
 func producerOf(h http.Header) (*reprise.ProducerID, error) {
 	if h.Get(idempotencyKeyHeader) != "" {
 		return nil, unprocessable(idempotencyKeyHeader,
