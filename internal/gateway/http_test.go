@@ -102,6 +102,7 @@ func TestSessionGoesOnAfterUpstreamAtURLForgotIt(t *testing.T) {
 }
 
 func TestCallFailsWhenUpstreamAtURLIsKilled(t *testing.T) {
+	t.Parallel()
 	up := startRemote(t, "127.0.0.1:0")
 	f := newFixture(t, gateway.Upstream{URL: up.url}).start()
 	s := f.connect("2025-11-25", nil)
@@ -111,6 +112,7 @@ func TestCallFailsWhenUpstreamAtURLIsKilled(t *testing.T) {
 
 // TestAnswerIsResumedAfterConnectionBreaks: the connection to the upstream breaks in the middle of an answer.
 func TestAnswerIsResumedAfterConnectionBreaks(t *testing.T) {
+	t.Parallel()
 	up := startRemote(t, "127.0.0.1:0")
 	at, err := url.Parse(up.url)
 	check(t, err)

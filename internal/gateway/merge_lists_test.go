@@ -54,6 +54,7 @@ func TestMergedListsAreKept(t *testing.T) {
 // TestMergedUpstreamThatFreezesIsListedAsItWas: a member that has announced a change and does not answer holds no list
 // up for long, and when it answers the client is told once more.
 func TestMergedUpstreamThatFreezesIsListedAsItWas(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, merged()).start()
 	changed := make(chan bool, 100)
 	s := f.connect("2025-11-25", &mcp.ClientOptions{

@@ -196,6 +196,7 @@ func TestMergedUpstreamComesLate(t *testing.T) {
 // TestMergedUpstreamThatHangsIsNotWaitedFor: one that answers nothing at all keeps the client waiting for half of the
 // time for a start, and no longer.
 func TestMergedUpstreamThatHangsIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	up := merged()
 	up.Merge[1].Command, up.StartTimeout = []string{"sleep", "1000"}, 10*time.Second
 	f := newFixture(t, up).start()

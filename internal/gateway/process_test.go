@@ -99,8 +99,9 @@ func TestLargeResponseIsPassedUpToTheLimit(t *testing.T) {
 }
 
 func TestSilentCallIsAnsweredAfterTimeout(t *testing.T) {
+	t.Parallel()
 	each(t, func(t *testing.T, version string) {
-		t.Parallel() // it waits most of the time
+		t.Parallel()
 		f := newFixture(t, gateway.Upstream{Timeout: 10 * time.Second}).start()
 		s := f.connect(version, nil)
 		f.wantError(s, "never", nil, "said nothing about the request for 10s")
@@ -207,6 +208,7 @@ func TestClientThatDoesNotReadDelaysNobody(t *testing.T) {
 
 // TestTimeoutExcludesTimeOfClientsAnswer: the time that the client takes to answer is not the upstream's.
 func TestTimeoutExcludesTimeOfClientsAnswer(t *testing.T) {
+	t.Parallel()
 	f := newFixture(t, gateway.Upstream{Timeout: 10 * time.Second}).start()
 	s := f.connect("2025-11-25", &mcp.ClientOptions{
 		ElicitationHandler: func(context.Context, *mcp.ElicitRequest) (*mcp.ElicitResult, error) {

@@ -135,6 +135,7 @@ func TestTasksOfRemoteUpstreamGoOnAfterARestart(t *testing.T) {
 // TestTasksThatCannotBeResumedFail: the task of a command, which ends with its gateway, and one whose upstream has
 // forgotten the session, end with an error that says so.
 func TestTasksThatCannotBeResumedFail(t *testing.T) {
+	t.Parallel()
 	t.Run("command", func(t *testing.T) {
 		f := newFixture(t, gateway.Upstream{Command: []string{program, "-lacks", "server/discover"}})
 		f.taskAfter = 10 * time.Millisecond
