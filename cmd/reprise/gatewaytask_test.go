@@ -113,7 +113,8 @@ func TestTasksOfKilledGateway(t *testing.T) {
 }
 
 // TestTasksOfUpstreamsOutliveTheGateway: the tasks of an upstream that has tasks itself are those of the upstream: they
-// go on when the gateway is killed, and so do those of a command that finds them again, as "reprise mcp" does.
+// go on when the gateway is killed, and so do those of a command that finds them again, as "reprise mcp" does. The
+// command may see the end of its stdin before it is killed with the gateway, and would cancel its tasks without --drain.
 func TestTasksOfUpstreamsOutliveTheGateway(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
@@ -133,7 +134,7 @@ func TestTasksOfUpstreamsOutliveTheGateway(t *testing.T) {
 			"--header", "Authorization=Bearer " + strings.TrimSpace(string(token)),
 			"http://" + served.daemon.addr + "/mcp",
 		},
-		"command": {"--", link, "mcp", "--data", filepath.Join(t.TempDir(), "data")},
+		"command": {"--", link, "mcp", "--drain", "10m", "--data", filepath.Join(t.TempDir(), "data")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gate := filepath.Join(t.TempDir(), "gate")
@@ -142,14 +143,14 @@ func TestTasksOfUpstreamsOutliveTheGateway(t *testing.T) {
 				fmt.Sprintf(`{"command":"echo begun; until [ -e %s ]; do sleep 0.02; done; echo done"}`, gate))
 			o.killGateway(args...)
 			if task := o.task(id); task.Status != "working" {
-				t.Fatalf("after a restart the task is %+v", task)
+				t.Fatalf("after a restart the task is %+v with %+v", task, task.Result)
 			}
 			if err := os.WriteFile(gate, nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			task := o.untilTask(id, "completed")
 			if task.Result == nil || !strings.HasPrefix(task.Result.Content[0].Text, "begun\ndone\n") {
-				t.Errorf("the task is %+v", task)
+				t.Errorf("the task is %+v with %+v", task, task.Result)
 			}
 		})
 	}
