@@ -4,6 +4,7 @@
 // The system also uses the ports that it assigns for ":0" for outgoing connections, so another program may get such a
 // port while its server is stopped. This package chooses ports below that range on Linux, macOS and Windows. It returns
 // each port once: to no other caller in this process, nor in another process that uses this package at the same time.
+// Browsers, and fetch in Node, refuse some ports ("bad ports" in the Fetch standard), all of which are below it too.
 package freeport
 
 import (
@@ -16,7 +17,7 @@ import (
 
 // Ports are from first to last-1.
 const (
-	first = 10_000
+	first = 11_000 // the last port that browsers refuse is 10080
 	last  = 32_000
 )
 

@@ -20,7 +20,7 @@ export function binary(): string {
 /** A port that nothing listens at, and that no outgoing connection gets while its server is not there. */
 export async function freePort(): Promise<number> {
   for (;;) {
-    const port = 10_000 + Math.floor(Math.random() * 22_000)
+    const port = 11_000 + Math.floor(Math.random() * 21_000) // fetch refuses 10080
     const probe = createServer()
     const free = await new Promise<boolean>((resolve) => {
       probe.once('error', () => resolve(false))

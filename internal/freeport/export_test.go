@@ -1,0 +1,6 @@
+package freeport
+
+const (
+	First = first
+	Last  = last
+)
