@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // board is the text on the terminal of the page.
@@ -29,6 +30,21 @@ func (p *page) ctrl(letter string) {
 	}
 }
 
+// resized waits until the terminal of an execution no longer has so many columns, and returns its size.
+func (s *server) resized(id string, cols int) map[string]any {
+	s.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-tick.C {
+		size := s.call("GET", "/v1/executions/"+id, nil)["tty"].(map[string]any)
+		if size["cols"] != float64(cols) {
+			return size
+		}
+	}
+	s.Fatalf("the terminal of %s still has %d columns after %v", id, cols, patience)
+	return nil
+}
+
 // TestTerminalIsTypedInto: a person types into a shell, interrupts what runs, and the window says how large it is.
 func TestTerminalIsTypedInto(t *testing.T) {
 	s := startServer(t)
@@ -49,8 +65,7 @@ func TestTerminalIsTypedInto(t *testing.T) {
 	p.call("Input.insertText", map[string]any{"text": "echo back $((1+1))"})
 	p.press("Enter")
 	p.onBoard("back 2")
-	p.until(`!document.body.innerText.includes("70×20")`) // it has the size of the window by now
-	size := s.call("GET", "/v1/executions/shell", nil)["tty"].(map[string]any)
+	size := s.resized("shell", 70)
 	p.text(fmt.Sprintf("%v×%v", size["cols"], size["rows"]))
 
 	// Cuts lose no key and show nothing twice.
