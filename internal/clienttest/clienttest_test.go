@@ -11,7 +11,7 @@ import (
 	"reprise/internal/clienttest"
 )
 
-// programs are the binary of reprise and the service of the Go client.
+// programs are the binary of reprise, which REPRISE_BIN may name, and the service of the Go client.
 var programs struct{ reprise, service string }
 
 func TestMain(m *testing.M) {
@@ -21,11 +21,15 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		defer os.RemoveAll(dir)
-		build := exec.Command("go", "build", "-o", dir, "reprise/cmd/reprise", "reprise/internal/clienttest/goservice")
+		programs.reprise, programs.service = os.Getenv("REPRISE_BIN"), filepath.Join(dir, "goservice")
+		build := exec.Command("go", "build", "-o", dir, "reprise/internal/clienttest/goservice")
+		if programs.reprise == "" {
+			programs.reprise = filepath.Join(dir, "reprise")
+			build.Args = append(build.Args, "reprise/cmd/reprise")
+		}
 		if out, err := build.CombinedOutput(); err != nil {
 			panic(string(out))
 		}
-		programs.reprise, programs.service = filepath.Join(dir, "reprise"), filepath.Join(dir, "goservice")
 		return m.Run()
 	}())
 }

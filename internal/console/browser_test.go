@@ -40,6 +40,7 @@ type reply struct {
 
 // shared is the browser of all tests, each of which has a profile of its own in it.
 var shared struct {
+	dir     string // of its files
 	once    sync.Once
 	browser *browser
 	err     error
@@ -49,7 +50,7 @@ var shared struct {
 // is none, unless CI is set.
 func startBrowser(t testing.TB) *browser {
 	t.Helper()
-	shared.once.Do(func() { shared.browser, shared.err = launch(filepath.Dir(program)) })
+	shared.once.Do(func() { shared.browser, shared.err = launch(shared.dir) })
 	if errors.Is(shared.err, exec.ErrNotFound) && os.Getenv("CI") == "" {
 		t.Skip("chromium is missing: apt-get install chromium")
 	}

@@ -22,8 +22,8 @@ import (
 	"reprise/internal/freeport"
 )
 
-// program is the reprise binary, built once.
-var program string
+// program is the reprise binary: the one that REPRISE_BIN names, or else one that is built for the tests.
+var program = os.Getenv("REPRISE_BIN")
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -31,6 +31,9 @@ func run(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "console")
 	if err == nil {
 		defer os.RemoveAll(dir)
+		shared.dir = dir
+	}
+	if err == nil && program == "" {
 		program = filepath.Join(dir, "reprise")
 		var out []byte
 		if out, err = exec.Command("go", "build", "-o", program, "reprise/cmd/reprise").CombinedOutput(); err != nil {
