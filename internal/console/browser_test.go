@@ -58,7 +58,8 @@ func startBrowser(t testing.TB) *browser {
 	return shared.browser
 }
 
-// launch starts a Chromium whose files are in dir.
+// launch starts a Chromium whose files are in dir. An animation that never ends would draw each of its many windows all
+// the time, so it prefers reduced motion.
 func launch(dir string) (*browser, error) {
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
@@ -75,8 +76,9 @@ func launch(dir string) (*browser, error) {
 	b := &browser{to: to, done: make(chan struct{}), waiting: map[int]chan reply{}, pages: map[string]*page{}}
 	b.cmd = exec.Command(chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic",
 		"--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking", "--disable-component-update",
-		"--disable-sync", "--disable-extensions", "--force-color-profile=srgb", "--enable-precise-memory-info",
-		"--remote-debugging-pipe", "--user-data-dir="+filepath.Join(dir, "chromium"))
+		"--disable-sync", "--disable-extensions", "--force-prefers-reduced-motion",
+		"--force-color-profile=srgb", "--enable-precise-memory-info", "--remote-debugging-pipe",
+		"--user-data-dir="+filepath.Join(dir, "chromium"))
 	b.cmd.ExtraFiles = []*os.File{in, out} // Chromium reads descriptor 3 and writes descriptor 4
 	b.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := b.cmd.Start(); err != nil {
@@ -236,6 +238,7 @@ func (b *browser) tab(t testing.TB, profile string, width, height int) *page {
 	for _, domain := range []string{"Runtime", "Log", "Network", "Page", "Performance"} {
 		p.call(domain+".enable", nil)
 	}
+	p.call("Emulation.setFocusEmulationEnabled", map[string]any{"enabled": true}) // in each of the windows
 	p.size(width, height, width < 600)
 	return p
 }

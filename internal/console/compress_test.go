@@ -8,6 +8,7 @@ import (
 // TestBrowserReadsCompressedEvents: an EventSource is sent compressed events, and is given each at once: those of the
 // replay, of which there are several pieces, and live ones.
 func TestBrowserReadsCompressedEvents(t *testing.T) {
+	t.Parallel()
 	s := startOpenServer(t)
 	p := startBrowser(t).open(t, 800, 600)
 	s.call("PUT", "/v1/streams/s", map[string]any{})

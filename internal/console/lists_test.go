@@ -12,6 +12,7 @@ import (
 
 // TestWebhooks: a webhook is made, tested, given another secret and removed by a person; a secret is shown once.
 func TestWebhooks(t *testing.T) {
+	t.Parallel()
 	var got atomic.Pointer[string]
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var message struct {
@@ -65,6 +66,7 @@ func TestWebhooks(t *testing.T) {
 
 // TestSchedules: a schedule is made, starts a run, is paused, goes on and is removed.
 func TestSchedules(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "#/schedules")
 	p.text("No schedules yet")
@@ -97,6 +99,7 @@ func TestSchedules(t *testing.T) {
 // TestLoginThatMayOnlyRead: pages say why they are empty to somebody who may not see what is on them, and limits are
 // shown to everybody.
 func TestLoginThatMayOnlyRead(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, "--limit-principal", "running=7")
 	key := s.call("POST", "/v1/keys", map[string]any{"name": "reader", "scopes": []string{"read"}})["key"].(string)
 	s.token = key

@@ -10,6 +10,7 @@ const rowCount = `document.querySelectorAll(".rows .row").length`
 
 // TestTasksPage: tasks of MCP clients are listed, searched, filtered and cancelled, and lead to their executions.
 func TestTasksPage(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "#/tasks")
 	p.text("No tasks")
@@ -38,6 +39,7 @@ func TestTasksPage(t *testing.T) {
 
 // TestReplicasPage: the server is listed with what it does, and found by its name.
 func TestReplicasPage(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	s.run("busy", "sleep 600", nil)
 	p := s.login(startBrowser(t), 1280, 800, "#/replicas")
@@ -57,6 +59,7 @@ func TestReplicasPage(t *testing.T) {
 
 // TestMCPSessionPage: the page of a session has its kept calls.
 func TestMCPSessionPage(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	session := s.initialize("an agent")
 	p := s.login(startBrowser(t), 1280, 800, "#/mcp")
@@ -80,6 +83,7 @@ func TestMCPSessionPage(t *testing.T) {
 
 // TestTimeline: the strip has what both channels wrote by time, a click shows the line of that time, and so do keys.
 func TestTimeline(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	s.run("timed", `for i in 1 2 3; do
 		echo "out $i"; sleep 0.2; echo "err $i" >&2; sleep 0.2; seq -f "filler %.0f of $i" 500; sleep 0.2; done`, nil)

@@ -52,6 +52,7 @@ func grouped(n int) string {
 }
 
 func TestLoginWithToken(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	p := startBrowser(t).open(t, 1280, 800)
 	p.visit(s.url + "/")
@@ -81,6 +82,7 @@ func TestLoginWithToken(t *testing.T) {
 
 // TestOpenServerAsksForNoToken: with --auth none the console is there at once.
 func TestOpenServerAsksForNoToken(t *testing.T) {
+	t.Parallel()
 	s := startOpenServer(t)
 	p := startBrowser(t).open(t, 1280, 800)
 	p.visit(s.url + "/")
@@ -90,6 +92,7 @@ func TestOpenServerAsksForNoToken(t *testing.T) {
 // TestAddressChangesWhileThePageBegins: an address that changes between the first drawing and the effects that follow
 // it is not missed.
 func TestAddressChangesWhileThePageBegins(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "")
 	p.text("Nothing has run yet")
@@ -106,6 +109,7 @@ func TestAddressChangesWhileThePageBegins(t *testing.T) {
 
 // TestRunIsStartedAndShown goes the way of somebody who is new: the list, a form, the output as a terminal shows it.
 func TestRunIsStartedAndShown(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "")
 	p.click("a", "New run")
@@ -145,6 +149,7 @@ func TestRunIsStartedAndShown(t *testing.T) {
 
 // TestListIsLive: runs appear, go on and end without a reload, and filters hold.
 func TestListIsLive(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "")
 	p.text("Nothing has run yet")
@@ -162,6 +167,7 @@ func TestListIsLive(t *testing.T) {
 }
 
 func TestInputSignalAndCancel(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "")
 	s.run("echo", `while read line; do echo "got $line"; done; trap 'echo usr1' USR1; echo over; while :; do sleep 0.05; done`,
@@ -193,6 +199,7 @@ func TestInputSignalAndCancel(t *testing.T) {
 // TestCutAndResume: a connection that is cut misses nothing and brings nothing twice, and the page proves it.
 // (G1, G2, G3)
 func TestCutAndResume(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "")
 	gate := t.TempDir() + "/gate"
@@ -235,6 +242,7 @@ func TestCutAndResume(t *testing.T) {
 // TestRepeatedCutsLoseNoEvent cuts connections while events arrive: every third one after its first events, the others
 // at any moment, perhaps before the response. (G1, G2, G3)
 func TestRepeatedCutsLoseNoEvent(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "")
 	dir := t.TempDir()
@@ -269,6 +277,7 @@ func TestRepeatedCutsLoseNoEvent(t *testing.T) {
 
 // TestServerIsKilled: the page says that the server is gone, and goes on by itself when it is back.
 func TestServerIsKilled(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "")
 	s.call("PUT", "/v1/streams/news", map[string]any{})
@@ -297,6 +306,7 @@ func TestServerIsKilled(t *testing.T) {
 
 // TestConsoleReportsUnreachableStore: a server that waits for its store serves the page, which reports the state.
 func TestConsoleReportsUnreachableStore(t *testing.T) {
+	t.Parallel()
 	s := startServer(t, "--store", "redis://127.0.0.1:1")
 	p := startBrowser(t).open(t, 1280, 800)
 	p.visit(s.url + "/")
@@ -306,6 +316,7 @@ func TestConsoleReportsUnreachableStore(t *testing.T) {
 }
 
 func TestStreamsOfConsole(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "#/streams")
 	p.text("No streams yet")
@@ -344,6 +355,7 @@ func TestStreamsOfConsole(t *testing.T) {
 
 // TestMCPSessions: sessions of MCP clients are listed, and ended.
 func TestMCPSessions(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "#/mcp")
 	p.text("No client has a session")
@@ -360,6 +372,7 @@ func TestMCPSessions(t *testing.T) {
 
 // TestMCPTool: a person calls a tool of the server as an agent would, and is told what is wrong with a call.
 func TestMCPTool(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "#/mcp")
 	p.click("button", "Try a tool")
@@ -384,6 +397,7 @@ func TestMCPTool(t *testing.T) {
 
 // TestLateAnswerKeepsTypedText: a late response clears the text that was sent, not what was typed since.
 func TestLateAnswerKeepsTypedText(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "")
 	s.call("PUT", "/v1/streams/typed", map[string]any{})
@@ -423,6 +437,7 @@ func TestLateAnswerKeepsTypedText(t *testing.T) {
 
 // TestLineLinks: the address of a line leads to that line, also when all was loaded anew.
 func TestLineLinks(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "")
 	s.run("lines", "seq 1 5000", nil)
@@ -449,6 +464,7 @@ func TestLineLinks(t *testing.T) {
 
 // TestGapIsTold: what is no longer kept is counted and shown as a gap, not passed over.
 func TestGapIsTold(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "")
 	s.call("PUT", "/v1/streams/short", map[string]any{"retention": map[string]int{"max_events": 10}})

@@ -16,6 +16,7 @@ import (
 // TestReadme is a person who has never seen it: the steps of README.md as they stand there, from the first command to a
 // page that was cut off and has resumed. What differs is the home directory, the port, and that the program is built.
 func TestReadme(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../README.md")
 	check(t, err)
 	readme := string(text)

@@ -73,6 +73,7 @@ func (p *page) sharing(tabs int) {
 // TestTabsOnManyStreams: more tabs than the browser has connections are live at once, each on a stream of its own, also
 // when one of them is closed, another one cuts the connection, or the server is killed. (G1, G2, G3)
 func TestTabsOnManyStreams(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	stream := func(i int) string { return fmt.Sprint("news", i) }
 	for i := range manyTabs {
@@ -142,6 +143,7 @@ func TestTabsOnManyStreams(t *testing.T) {
 // TestTabsOnOneStream: tabs that follow the same stream are one reader for the server, and each has each event once
 // while they come, are cut off and close. (G1, G2, G3)
 func TestTabsOnOneStream(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	s.call("PUT", "/v1/streams/news", map[string]any{})
 	tabs := s.tabs(startBrowser(t), func(int) string { return "news" })

@@ -94,6 +94,7 @@ func TestManyLines(t *testing.T) {
 
 // TestManyExecutions: the newest of many executions are there at once, and the oldest can be found.
 func TestManyExecutions(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	for i := range *manyExecutions {
 		s.run(fmt.Sprintf("x%06d", i), fmt.Sprint("exit ", i%2), nil)
@@ -120,6 +121,7 @@ func TestManyExecutions(t *testing.T) {
 
 // TestManyEvents: the first of many events are there at once, and all of them are counted.
 func TestManyEvents(t *testing.T) {
+	t.Parallel()
 	const each = 1000
 	s := startServer(t)
 	s.call("PUT", "/v1/streams/many", map[string]any{"retention": map[string]any{

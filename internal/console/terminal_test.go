@@ -47,6 +47,7 @@ func (s *server) resized(id string, cols int) map[string]any {
 
 // TestTerminalIsTypedInto: a person types into a shell, interrupts what runs, and the window says how large it is.
 func TestTerminalIsTypedInto(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "")
 	s.run("shell", "exec sh", map[string]any{
@@ -89,6 +90,7 @@ func TestTerminalIsTypedInto(t *testing.T) {
 
 // TestTerminalDrawsAsTheServer: the page draws what the server draws of the same output.
 func TestTerminalDrawsAsTheServer(t *testing.T) {
+	t.Parallel()
 	s := startServer(t)
 	p := s.login(startBrowser(t), 1280, 800, "")
 	path := filepath.Join(t.TempDir(), "drawn")
