@@ -30,6 +30,7 @@ func program(t *testing.T, names ...string) string {
 // TestEditorOutlivesConnections: vim is typed into while its connections are cut, while there is no network and after
 // the server was killed. A second terminal shows the same screen, and the file has what was typed.
 func TestEditorOutlivesConnections(t *testing.T) {
+	t.Parallel()
 	vim := program(t, "vim.tiny", "vim")
 	o := startOutliving(t)
 	proxy, err := cutproxy.Listen(o.daemon.addr, nil)
@@ -84,6 +85,7 @@ func sameScreen(a, b *person) {
 // TestTopIsShownAgain: top draws in place, on the main screen. It is there again after a lost connection, when it has
 // drawn again, and takes keys from two terminals.
 func TestTopIsShownAgain(t *testing.T) {
+	t.Parallel()
 	top := program(t, "top")
 	o := startOutliving(t)
 	proxy, err := cutproxy.Listen(o.daemon.addr, nil)

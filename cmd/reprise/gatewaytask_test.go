@@ -116,6 +116,7 @@ func TestTasksOfKilledGateway(t *testing.T) {
 // go on when the gateway is killed, and so do those of a command that finds them again, as "reprise mcp" does. The
 // command may see the end of its stdin before it is killed with the gateway, and would cancel its tasks without --drain.
 func TestTasksOfUpstreamsOutliveTheGateway(t *testing.T) {
+	t.Parallel()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

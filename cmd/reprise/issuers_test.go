@@ -161,6 +161,7 @@ const (
 // TestTokensOfIssuersOverMCP: what a call may do is in the token that comes with it, on both eras of the protocol, and
 // a session is its principal's.
 func TestTokensOfIssuersOverMCP(t *testing.T) {
+	t.Parallel()
 	const public, mcpURL = "http://reprise.example.org", "http://reprise.example.org/mcp"
 	i, dir := newIssuer(t), t.TempDir()
 	d, err := startDaemon(append(os.Environ(), "HOME="+dir), dir, filepath.Join(dir, "log"), "--listen", "127.0.0.1:0",

@@ -24,6 +24,7 @@ const (
 // Afterwards everything that was acknowledged is there, once and in order, and so is
 // what was sent again because its acknowledgement was lost. (G6, G9)
 func TestG6KilledServer(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	log := dir + "/server.log"
 	start := func(listen string) *daemon {

@@ -104,6 +104,7 @@ func runID(text string) string {
 // executions. When the one that holds the data directory is killed, another takes its place, and the other windows and
 // its executions continue.
 func TestFiveMCPClientsShareOneServer(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), strings.Repeat("long", 30), "data") // no path of a socket is that long
 	windows := make([]*window, 5)
 	var opening sync.WaitGroup

@@ -184,6 +184,7 @@ func (o *outliving) wantEnd(id string, end *client.End, outcome string, code int
 // TestServerIsKilledWhileCommandsRun kills the server at random moments while ten commands print numbered lines.
 // Every line is there once, every exit code is true, and each command was started once. (G1, G2, G4, G9)
 func TestServerIsKilledWhileCommandsRun(t *testing.T) {
+	t.Parallel()
 	kills, lines := 15, 1500
 	if soaking() {
 		kills, lines = 200, 40_000
@@ -319,6 +320,7 @@ func TestCommandIsReachedAfterARestart(t *testing.T) {
 
 // TestLimitsHoldWithoutAServer: a timeout and the bound of the output end commands while no server is there.
 func TestLimitsHoldWithoutAServer(t *testing.T) {
+	t.Parallel()
 	o := startOutliving(t)
 	gate := filepath.Join(o.dir, "gate")
 	wait := fmt.Sprintf("echo up; until [ -e %s ]; do sleep 0.02; done; ", gate)
@@ -357,6 +359,7 @@ func TestLimitsHoldWithoutAServer(t *testing.T) {
 // TestSupervisorIsKilled: the run is lost, with the output until then, and nothing of its tree goes on; also when
 // the server is away meanwhile.
 func TestSupervisorIsKilled(t *testing.T) {
+	t.Parallel()
 	for _, away := range []bool{false, true} {
 		t.Run(fmt.Sprint("server_away=", away), func(t *testing.T) {
 			o := startOutliving(t)
@@ -400,6 +403,7 @@ func TestSupervisorIsKilled(t *testing.T) {
 // TestUpgradeAndRollbackTakeOverCommands: a server of another build is killed, its program is removed, and this build
 // takes up what its supervisors have. Then the other build takes up what this one's have, as after a step back.
 func TestUpgradeAndRollbackTakeOverCommands(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	old := filepath.Join(dir, "reprise-old")
 	build := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", old, ".")

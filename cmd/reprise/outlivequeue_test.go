@@ -16,6 +16,7 @@ import (
 // TestServerIsKilledWhileCommandsWait ends the server at random moments, by KILL and by TERM, while sixty commands wait
 // for three places. Each is started once, and has its output and its end. (G1, G4, G9)
 func TestServerIsKilledWhileCommandsWait(t *testing.T) {
+	t.Parallel()
 	commands, ends := 60, 10
 	if soaking() {
 		commands, ends = 600, 100

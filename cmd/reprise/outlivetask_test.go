@@ -110,6 +110,7 @@ func (o *outliving) untilTask(id, status string) mcpTask {
 // TestTaskOfKilledServer: a server that is killed twice goes on with the MCP tasks of the commands, which have outlived
 // it. The result has all output, each command has run once, and a task can still be cancelled.
 func TestTaskOfKilledServer(t *testing.T) {
+	t.Parallel()
 	o := startOutliving(t)
 	gate, count := filepath.Join(o.dir, "gate"), filepath.Join(o.dir, "count")
 	done := o.startTask(fmt.Sprintf("echo begun; echo x >> %s; until [ -e %s ]; do sleep 0.02; done; echo done",

@@ -13,6 +13,7 @@ import (
 
 // TestReplayToAFileShowsProgress: output that goes to a file is counted on the terminal, unless --quiet is given.
 func TestReplayToAFileShowsProgress(t *testing.T) {
+	t.Parallel()
 	o := startOutliving(t)
 	id := strings.TrimSpace(o.verbs(t)("run", "--detach", "--", "sh", "-c", "head -c 3000000 /dev/zero"))
 	o.verbs(t)("wait", id)

@@ -41,6 +41,7 @@ func TestMain(m *testing.M) {
 //
 // ADDRESS is one that a process can listen at, and again when it was killed.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	if signal.Ignored(syscall.SIGHUP) { // under nohup, which the servers of the scripts would inherit
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}

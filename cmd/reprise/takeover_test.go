@@ -84,6 +84,7 @@ func (o *outliving) takeOver(flags ...string) {
 // TestTakeOver: whoever connects while a server takes over from another one is answered. The command
 // goes on, and who follows it misses nothing and sees nothing twice.
 func TestTakeOver(t *testing.T) {
+	t.Parallel()
 	o := startOutliving(t)
 	gate := filepath.Join(o.dir, "gate")
 	o.run("lines", `i=0; until [ -e `+gate+` ]; do i=$((i+1)); echo $i; sleep 0.01; done; exit 5`, nil)
@@ -145,6 +146,7 @@ func TestTakeOver(t *testing.T) {
 // TestTakeOverWithoutRunningServerStarts: a server with --take-over starts as usual when no server runs or the last one
 // was killed. A caller that does not know the secret takes nothing over.
 func TestTakeOverWithoutRunningServerStarts(t *testing.T) {
+	t.Parallel()
 	o := &outliving{t: t, flags: []string{"--take-over"}}
 	o.open()
 	if err := o.daemon.kill(); err != nil {

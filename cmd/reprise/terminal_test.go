@@ -283,6 +283,7 @@ func TestTerminalIsAttachedFromElsewhere(t *testing.T) {
 // TestTerminalOutlivesConnections: connections are cut and the server is killed while somebody types. Each line comes
 // to the command once and in order, and is seen once.
 func TestTerminalOutlivesConnections(t *testing.T) {
+	t.Parallel()
 	o := startOutliving(t)
 	proxy, err := cutproxy.Listen(o.daemon.addr, nil)
 	check(t, err)
@@ -331,6 +332,7 @@ func TestTerminalOutlivesConnections(t *testing.T) {
 // TestNoticeLeavesNoTrace: on a full screen the notice of a lost connection covers the first row, which is there again
 // when the connection is.
 func TestNoticeLeavesNoTrace(t *testing.T) {
+	t.Parallel()
 	o := startOutliving(t)
 	p := sit(t, o, "http://"+o.daemon.addr, 80, 24, "run", "-t", "--id", "x", "--",
 		"sh", "-c", `printf '\033[?1049h\033[H\033[32mthe first row\033[5;5Hmiddle'; read line; printf '!'; read line`)
@@ -351,6 +353,7 @@ func TestNoticeLeavesNoTrace(t *testing.T) {
 
 // TestReattachedTerminalGetsLastScreen: a terminal that reconnects is sent the last screen in place of all output.
 func TestReattachedTerminalGetsLastScreen(t *testing.T) {
+	t.Parallel()
 	o := startOutliving(t)
 	proxy, err := cutproxy.Listen(o.daemon.addr, nil)
 	check(t, err)

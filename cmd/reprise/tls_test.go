@@ -66,6 +66,7 @@ func servedAs(t *testing.T, addr string) string {
 // TestServeOverTLS: clients that trust the certificate are served, with a cookie of this host alone; a new
 // certificate is taken without a restart, and one that is broken leaves the old one in use.
 func TestServeOverTLS(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	writeCertificate(t, "first", cert, key)

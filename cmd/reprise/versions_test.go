@@ -209,6 +209,7 @@ func TestStoreOfThePreviousVersionOpens(t *testing.T) {
 // TestVersionsShareAStore: during an upgrade replicas of both versions publish to the same stream, and a cursor of the
 // one is good at the other.
 func TestVersionsShareAStore(t *testing.T) {
+	t.Parallel()
 	path := buildPrevious(t)
 	for name, url := range map[string]func() string{
 		"redis":    func() string { return testserver.Redis(t, nil).URL() },

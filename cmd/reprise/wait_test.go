@@ -35,6 +35,7 @@ func statusOf(t *testing.T, d *daemon, path, token string) int {
 // TestServeWaitsForItsStore: a server whose store is away at the start is alive and not ready, and goes on by itself
 // when the store comes.
 func TestServeWaitsForItsStore(t *testing.T) {
+	t.Parallel()
 	type engine interface {
 		URL() string
 		Kill() error
@@ -88,6 +89,7 @@ func TestServeWaitsForItsStore(t *testing.T) {
 
 // TestServeFailsWhenItsStoreRefusesTheLogin: waiting does not help against wrong credentials.
 func TestServeFailsWhenItsStoreRefusesTheLogin(t *testing.T) {
+	t.Parallel()
 	withPassword := func(url, userinfo string) string {
 		scheme, rest, _ := strings.Cut(url, "://")
 		if _, host, ok := strings.Cut(rest, "@"); ok {

@@ -25,6 +25,7 @@ import (
 
 // TestWaitingReaders: readers that are parked and readers that are not behave alike.
 func TestWaitingReaders(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		flags []string
 		run   func(*waiting)
