@@ -127,6 +127,7 @@ func fill(s *server) {
 		"tty":        map[string]int{"cols": 100, "rows": 24},
 		"cwd":        dir,
 		"env":        map[string]string{"PS1": "$ "},
+		"grace":      "100ms", // a shell at a terminal ignores TERM
 	})
 	s.initialize("desktop")
 	s.task("sleep 600")
