@@ -114,7 +114,7 @@ func TestTasksOfKilledGateway(t *testing.T) {
 
 // TestTasksOfUpstreamsOutliveTheGateway: the tasks of an upstream that has tasks itself are those of the upstream: they
 // go on when the gateway is killed, and so do those of a command that finds them again, as "reprise mcp" does. The
-// command may see the end of its stdin before it is killed with the gateway, and would cancel its tasks without --drain.
+// command may see the end of its stdin before it is killed with the gateway. Without --drain it would cancel its tasks.
 func TestTasksOfUpstreamsOutliveTheGateway(t *testing.T) {
 	t.Parallel()
 	program, err := os.Executable()
