@@ -95,6 +95,13 @@ var durableMutants = []mutant{
 		run:  "TestCancelDuringStartIsRetried",
 	},
 	{
+		name: "a supervisor that says nothing is waited for", rule: "docs/executions.md",
+		file: "internal/supervisor/conn.go",
+		old:  "	connected := context.AfterFunc(ctx, func",
+		new:  "	connected := context.AfterFunc(context.Background(), func",
+		pkg:  "./internal/supervisor", run: "TestDialEndsWithItsContext",
+	},
+	{
 		name: "output is not held back for its starter",
 		rule: "hold",
 		file: "internal/execution/hold.go",

@@ -83,6 +83,8 @@ func Dial(ctx context.Context, dir, secret string) (*Conn, error) {
 	}
 	c := NewConn(raw)
 	_ = raw.SetDeadline(time.Now().Add(helloPatience))
+	// The kernel connects also to a supervisor that accepts nothing any more, so the hello may never come.
+	connected := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	var answer hello
 	err = c.Send(hello{Version: Version, Secret: secret, Run: filepath.Base(dir)})
 	if err == nil {
@@ -94,6 +96,9 @@ func Dial(ctx context.Context, dir, secret string) (*Conn, error) {
 		err = fmt.Errorf("%w: %s", ErrRefused, answer.Error)
 	case answer.Version > Version:
 		err = &VersionError{Version: answer.Version}
+	}
+	if !connected() {
+		err = context.Cause(ctx)
 	}
 	if err != nil {
 		_ = raw.Close()

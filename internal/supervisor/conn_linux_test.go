@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -104,6 +105,39 @@ func TestCallForAnotherRunIsRefused(t *testing.T) {
 		t.Errorf("an older server is refused: %s", answer.Error)
 	}
 	_ = (<-accepted).Close()
+}
+
+// TestDialEndsWithItsContext: the kernel has connected, and the supervisor says nothing.
+func TestDialEndsWithItsContext(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	if err := Create(dir); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Listen(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	dialed := make(chan error, 1)
+	go func() {
+		_, err := Dial(ctx, dir, "open sesame")
+		dialed <- err
+	}()
+	raw, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer raw.Close()
+	var asked hello
+	if err := NewConn(raw).Receive(&asked); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := <-dialed; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
 }
 
 // TestListenReplacesTheSocketOfADeadSupervisor, which had no command yet.
