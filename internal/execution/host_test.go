@@ -28,6 +28,9 @@ const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	execution.Supervise()
+	if os.Getenv("GORACE") == "" { // of the processes that tests start, which otherwise sleep a second at their end
+		_ = os.Setenv("GORACE", "atexit_sleep_ms=20")
+	}
 	headless.Run()
 	if dir := os.Getenv(envServe); dir != "" {
 		serveUntilKilled(dir)

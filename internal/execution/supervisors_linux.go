@@ -122,12 +122,14 @@ func (p *supervisors) start() (*worker, error) {
 	return w, nil
 }
 
-// supervisorEnv returns the environment of supervisors. It contains none of our variables, because commands must not
-// find them there.
+// supervisorEnv returns the environment of supervisors. It contains none of our variables except those of instrumented
+// builds, because commands must not find them there.
 func supervisorEnv() []string {
 	env := []string{"GOMAXPROCS=1"} // see narrowBytes
-	if dir := os.Getenv("GOCOVERDIR"); dir != "" {
-		env = append(env, "GOCOVERDIR="+dir)
+	for _, name := range []string{"GOCOVERDIR", "GORACE"} {
+		if value := os.Getenv(name); value != "" {
+			env = append(env, name+"="+value)
+		}
 	}
 	return env
 }
