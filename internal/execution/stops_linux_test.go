@@ -1,6 +1,7 @@
 package execution_test
 
 import (
+	"context"
 	"net"
 	"os"
 	"path/filepath"
@@ -27,6 +28,7 @@ func keepsSilent(t *testing.T, dir string) (timedOut <-chan struct{}, back func(
 		t.Fatal(err)
 	}
 	gaveUp := make(chan struct{}, 100)
+	over, end := context.WithCancel(t.Context())
 	go func() {
 		for {
 			raw, err := l.Accept()
@@ -39,6 +41,8 @@ func keepsSilent(t *testing.T, dir string) (timedOut <-chan struct{}, back func(
 					return
 				}
 				defer conn.Close()
+				// None outlives back: a server that has one follows it, and is told nothing.
+				defer context.AfterFunc(over, func() { _ = conn.Close() })()
 				var call struct {
 					Op string `json:"op"`
 				}
@@ -52,6 +56,7 @@ func keepsSilent(t *testing.T, dir string) (timedOut <-chan struct{}, back func(
 	}()
 	return gaveUp, func() {
 		_ = l.Close()
+		end()
 		if err := os.Rename(socket+".away", socket); err != nil {
 			t.Error(err)
 		}
