@@ -19,8 +19,7 @@ import (
 // the beginning of what it wrote, all of it where it exited, and nothing runs any more.
 func TestReplicasComeAndGo(t *testing.T) {
 	t.Parallel()
-	const ttl = 3 * time.Second // those that are taken for dead without cause do no harm here
-	list := nodesWithin(t, 4, ttl, execution.Options{})
+	list := nodes(t, 4, execution.Options{})
 	const lines = 40
 	command := fmt.Sprintf(`i=0; while [ $i -lt %d ]; do i=$((i+1)); echo $i; sleep 0.02; done`, lines)
 	var want strings.Builder
@@ -42,30 +41,49 @@ func TestReplicasComeAndGo(t *testing.T) {
 		ids = append(ids, id)
 		return true
 	}
-	trouble := make(chan struct{})
-	go func() {
-		defer close(trouble)
-		for i := range 6 { // every other time for long enough to be taken for dead, with a command that has just begun
-			nd := list[rand.N(len(list))]
-			if long := i%2 == 1; long {
-				for try := 0; !begin(nd, fmt.Sprint("cut", i, "-", try)) && try < 100; try++ {
-					<-time.After(testBeat)
-				}
+	seed := uint64(1)
+	if soaking {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed %d", seed)
+	over := make(chan struct{})
+	var starting sync.WaitGroup
+	starting.Go(func() {
+		rnd := rand.New(rand.NewPCG(seed, 0))
+		for i := 0; ; i++ {
+			select {
+			case <-over:
+				return
+			case <-time.After(testBeat):
+				begin(list[rnd.IntN(len(list))], fmt.Sprint("x", i))
 			}
-			nd.store.cut.Store(true)
-			<-time.After(time.Duration(i%2)*3*ttl/2 + rand.N(ttl/2))
-			nd.store.cut.Store(false)
+		}
+	})
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	pause := func() { <-time.After(time.Duration(rnd.Int64N(int64(3 * testBeat)))) }
+	for i := range 12 { // every other time another one takes it for dead, with a command that has just begun
+		at := rnd.IntN(len(list))
+		nd := list[at]
+		name := ""
+		until(t, "it has joined", func() bool {
+			name = nd.member.Name()
+			return name != ""
+		})
+		dies := i%2 == 1
+		for try := 0; dies && !begin(nd, fmt.Sprint("cut", i, "-", try)) && try < 100; try++ {
 			<-time.After(testBeat)
 		}
-	}()
-	for i, going := 0, true; going; i++ {
-		select {
-		case <-trouble:
-			going = false
-		case <-time.After(100 * time.Millisecond):
-			begin(list[rand.N(len(list))], fmt.Sprint("x", i))
+		nd.store.cut.Store(true)
+		pause()
+		if dies {
+			list[(at+1)%len(list)].buries(t, name)
+			pause()
 		}
+		nd.store.cut.Store(false)
+		<-time.After(testBeat)
 	}
+	close(over)
+	starting.Wait()
 	retry(t, func(ctx context.Context) error { // one that nobody disturbs
 		_, _, err := list[0].Start(ctx, tenant, execution.Request{ID: "last", Command: command})
 		return err

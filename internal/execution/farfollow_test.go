@@ -59,6 +59,7 @@ func TestFollowersOnOtherReplicas(t *testing.T) {
 			stays(t, list[0].Host, id, longer)
 			list[1].store.cut.Store(true)
 			t.Cleanup(func() { list[1].store.cut.Store(false) })
+			list[0].buries(t, list[1].member.Name())
 		}},
 		{"and their replica leaves", func(t *testing.T, id string, list []*node) {
 			list[1].Follow(tenant, id)
@@ -72,14 +73,14 @@ func TestFollowersOnOtherReplicas(t *testing.T) {
 			release := list[1].Follow(tenant, id)
 			stays(t, list[0].Host, id, grace)
 			list[1].store.cut.Store(true)
-			until(t, "it is taken for dead", func() bool { return !list[0].member.Alive(name) })
+			list[0].buries(t, name)
 			list[1].store.cut.Store(false)
 			release()
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel() // it waits most of the time
-			list := nodesWithin(t, 3, testTTL, execution.Options{DisconnectGrace: grace})
+			list := nodes(t, 3, execution.Options{DisconnectGrace: grace})
 			x := start(t, list[0].Host, request)
 			await(t, list[1].Host, x.ID, "up")
 			stays(t, list[0].Host, x.ID, longer) // nobody has followed it yet
@@ -141,6 +142,7 @@ func TestFollowersDoNotCountUnasked(t *testing.T) {
 // TestStdinFromAnotherReplica writes more than one piece, in small reads and large ones, to a command that is slow to
 // read.
 func TestStdinFromAnotherReplica(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	list := nodes(t, 2, execution.Options{})
 	data := bytes.Repeat([]byte("0123456789abcdef"), 1<<16) // 1 MiB: four pieces
 	for _, tt := range []struct {

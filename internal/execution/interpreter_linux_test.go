@@ -107,19 +107,19 @@ func TestOutputCutTwiceIsStoredOnce(t *testing.T) {
 // TestLateInterpreterLeavesNoCode: a replica comes back while another one ends its interpreter as lost. That one dies
 // before it has ended the code too. The code then ends as lost, and its interpreter does not adopt it.
 func TestLateInterpreterLeavesNoCode(t *testing.T) {
-	t.Parallel() // it waits most of the time
 	hub := shared.New(memstore.New(nil))
 	other := newLog(t, hub.Store(), nil)
 	opts := execution.Options{RunsDir: t.TempDir()}
 	incarnation := func(store *cuttable) *node {
 		nd := &node{store: store}
-		nd.open(t, &replica.Options{Name: "back", Beat: testBeat, TTL: testTTL}, opts)
+		nd.open(t, &replica.Options{Name: "back", Beat: testBeat, TTL: longTTL}, opts)
 		return nd
 	}
 	nd := incarnation(newCuttable(hub.Store()))
 	openInterpreter(t, nd.Host, execution.InterpreterRequest{Language: "bash", ID: "i"})
 	start(t, nd.Host, execution.Request{Interpreter: "i", ID: "code", Code: "echo up; sleep 100"})
 	await(t, nd.Host, "code", "up")
+	name := nd.member.Name()
 	if _, err := nd.Leave(); err != nil {
 		t.Fatal(err)
 	}
@@ -149,6 +149,7 @@ func TestLateInterpreterLeavesNoCode(t *testing.T) {
 	if back.listed.Load() != nil {
 		t.Fatal("the interpreter was not adopted")
 	}
+	nd.buries(t, name)
 	wantOutcome(t, finish(t, nd.Host, "code"), execution.Lost, -1, "")
 	if err := nd.Remove(within(t), tenant, "code"); err != nil {
 		t.Error(err)

@@ -255,8 +255,7 @@ func TestKeyStartsOnceBehindAnother(t *testing.T) {
 
 // TestKeyAfterReplicaDies: what is lost is started again, once, on another replica.
 func TestKeyAfterReplicaDies(t *testing.T) {
-	t.Parallel() // it waits most of the time
-	list := nodesWithin(t, 3, testTTL, execution.Options{})
+	list := nodes(t, 3, execution.Options{})
 	g := newGated(t)
 	req := g.request("k")
 	x := start(t, list[0].Host, req)
@@ -266,6 +265,7 @@ func TestKeyAfterReplicaDies(t *testing.T) {
 	}
 	list[0].store.cut.Store(true)
 	defer list[0].store.cut.Store(false) // its Host is closed after this
+	list[1].buries(t, list[0].member.Name())
 	wantOutcome(t, finish(t, list[1].Host, x.ID), execution.Lost, -1, "")
 	again := start(t, list[1].Host, req)
 	if y := attached(t, list[2].Host, req); y.ID != again.ID || y.ID == x.ID {

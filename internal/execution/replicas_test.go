@@ -22,6 +22,7 @@ import (
 const (
 	testBeat = 100 * time.Millisecond
 	testTTL  = 6 * time.Second // of those that are to be taken for dead
+	longTTL  = 5 * time.Minute // of those that are not, and of those that another one buries
 )
 
 // node is one replica in a test.
@@ -101,7 +102,7 @@ func (c *cuttable) Remove(ctx context.Context, key reprise.StreamKey, spec repri
 // nodes opens replicas that share a store in memory. None is taken for dead because the machine is busy.
 func nodes(t *testing.T, n int, opts execution.Options) []*node {
 	t.Helper()
-	return nodesWithin(t, n, 5*time.Minute, opts)
+	return nodesWithin(t, n, longTTL, opts)
 }
 
 // nodesWithin is nodes that are taken for dead after ttl.
@@ -121,6 +122,26 @@ func nodesWithin(t *testing.T, n int, ttl time.Duration, opts execution.Options)
 		}
 	}
 	return list
+}
+
+// buries declares the replica with a name dead, as this one would after the TTL, so that a test need not wait for that.
+func (nd *node) buries(t *testing.T, name string) {
+	t.Helper()
+	for _, namespace := range []string{"replica:", "inbox:"} {
+		s, err := nd.log.Stream(within(t), reprise.StreamKey{Tenant: replica.Tenant, Name: namespace + name})
+		if err == nil {
+			_, err = s.End(within(t), "lost", reprise.Event{})
+		}
+		if err != nil {
+			t.Fatalf("%s%s: %v", namespace, name, err)
+		}
+	}
+	if err := nd.member.Look(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if nd.member.Alive(name) {
+		t.Fatalf("%s is alive", name)
+	}
 }
 
 // open opens what a replica has on its store.

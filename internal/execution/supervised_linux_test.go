@@ -205,6 +205,7 @@ func standStill(t *testing.T, socket string, connected chan<- net.Conn) (back fu
 
 // TestDamagedSpool: what cannot be read is not in the stream, the rest is, the end is true and says so.
 func TestDamagedSpool(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	const lines = 300_000
 	for name, damage := range map[string]func(t *testing.T, dir string){
 		"bit flipped": func(t *testing.T, dir string) {
@@ -333,8 +334,10 @@ func firstSegment(t *testing.T, dir string) string {
 
 // TestDirectoryIsRemoved: nobody can find the command again, so it is ended, and its execution is lost.
 func TestDirectoryIsRemoved(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for _, away := range []bool{false, true} {
 		t.Run(fmt.Sprint("away=", away), func(t *testing.T) {
+			t.Parallel()
 			log := newLog(t, memstore.New(nil), nil)
 			opts := execution.Options{RunsDir: t.TempDir()}
 			var pids []int
@@ -633,15 +636,13 @@ func TestRemovedWhileAway(t *testing.T) {
 // TestReplicaComesBack: one that leaves its commands running and comes back under another name before it is taken for
 // dead goes on with them, also with one that says nothing for longer than that. One that comes too late ends them.
 func TestReplicaComesBack(t *testing.T) {
-	t.Parallel()                // it waits most of the time
-	const ttl = 5 * time.Second // within which it is back
 	hub := shared.New(memstore.New(nil))
 	other := &node{store: newCuttable(hub.Store())}
-	other.open(t, &replica.Options{Name: "other", Beat: testBeat, TTL: ttl}, execution.Options{})
+	other.open(t, &replica.Options{Name: "other", Beat: testBeat, TTL: longTTL}, execution.Options{})
 	opts := execution.Options{RunsDir: t.TempDir()}
 	incarnation := func() *node {
 		nd := &node{store: newCuttable(hub.Store())}
-		nd.open(t, &replica.Options{Name: "back", Beat: testBeat, TTL: ttl}, opts)
+		nd.open(t, &replica.Options{Name: "back", Beat: testBeat, TTL: longTTL}, opts)
 		return nd
 	}
 	gone := func(nd *node) {
@@ -658,7 +659,7 @@ func TestReplicaComesBack(t *testing.T) {
 		name := nd.member.Name()
 		gone(nd)
 		nd = incarnation()
-		until(t, "the name that it had is dead", func() bool { return !other.member.Alive(name) })
+		other.buries(t, name)
 		line := fmt.Sprintln("line", i)
 		if _, err := other.WriteStdin(within(t), tenant, "x", execution.StdinWrite{
 			Offset: -1,
@@ -680,7 +681,9 @@ func TestReplicaComesBack(t *testing.T) {
 
 	start(t, nd.Host, execution.Request{ID: "late", Command: treeCommand})
 	pids := children(await(t, other.Host, "late", "up"))
+	name := nd.member.Name()
 	gone(nd)
+	other.buries(t, name)
 	wantOutcome(t, finish(t, other.Host, "late"), execution.Lost, -1, "")
 	incarnation()
 	for _, pid := range pids {

@@ -63,9 +63,10 @@ func TestReplicaDies(t *testing.T) {
 // TestReplicaWasOnlySlow cuts one off from the store until its runs are lost. When it is back it kills their
 // processes, adds nothing to their streams, and takes part again under another name.
 func TestReplicaWasOnlySlow(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	trees(t, func(t *testing.T, opts execution.Options) {
-		t.Parallel() // it waits most of the time
-		list := nodesWithin(t, 2, testTTL, opts)
+		t.Parallel()
+		list := nodes(t, 2, opts)
 		a, b := list[0], list[1]
 		name := a.member.Name()
 		quiet := start(t, a.Host, execution.Request{ID: "quiet", Command: treeCommand})
@@ -76,6 +77,7 @@ func TestReplicaWasOnlySlow(t *testing.T) {
 			t.Fatalf("processes %v", pids)
 		}
 		a.store.cut.Store(true)
+		b.buries(t, name)
 		for _, id := range []string{quiet.ID, chatty.ID} {
 			wantOutcome(t, finish(t, b.Host, id), execution.Lost, -1, "")
 		}

@@ -299,16 +299,14 @@ func TestQueuedInterpreterOutlivesTheServer(t *testing.T) {
 // TestQueueOfAReplicaThatComesBack: it starts what waited, also when it was away under two names; to others it waits
 // all the while. One that comes too late starts nothing.
 func TestQueueOfAReplicaThatComesBack(t *testing.T) {
-	t.Parallel()                // it waits most of the time
-	const ttl = 5 * time.Second // within which it is back
 	hub := shared.New(memstore.New(nil))
 	other := &node{store: newCuttable(hub.Store())}
-	other.open(t, &replica.Options{Name: "other", Beat: testBeat, TTL: ttl}, execution.Options{})
+	other.open(t, &replica.Options{Name: "other", Beat: testBeat, TTL: longTTL}, execution.Options{})
 	work := t.TempDir()
 	opts := execution.Options{RunsDir: t.TempDir(), Dir: work, MaxRunning: 1}
 	incarnation := func() *node {
 		nd := &node{store: newCuttable(hub.Store())}
-		nd.open(t, &replica.Options{Name: "back", Beat: testBeat, TTL: ttl}, opts)
+		nd.open(t, &replica.Options{Name: "back", Beat: testBeat, TTL: longTTL}, opts)
 		return nd
 	}
 	gone := func(nd *node) {
@@ -324,7 +322,7 @@ func TestQueueOfAReplicaThatComesBack(t *testing.T) {
 		name := nd.member.Name()
 		gone(nd)
 		nd = incarnation()
-		until(t, "the name that it had is dead", func() bool { return !other.member.Alive(name) })
+		other.buries(t, name)
 		if got := status(t, other.Host, "q"); got != execution.StatusQueued {
 			t.Errorf("to others it is %s", got)
 		}
@@ -345,7 +343,9 @@ func TestQueueOfAReplicaThatComesBack(t *testing.T) {
 	start(t, nd.Host, execution.Request{ID: "blocks", Command: "echo up; exec sleep 1000"})
 	await(t, other.Host, "blocks", "up")
 	start(t, nd.Host, execution.Request{ID: "late", Command: "echo late >> runs"})
+	name := nd.member.Name()
 	gone(nd)
+	other.buries(t, name)
 	for _, id := range []string{"blocks", "late"} {
 		wantOutcome(t, finish(t, other.Host, id), execution.Lost, -1, "")
 	}
