@@ -28,7 +28,10 @@ func TestDisorderEndsEachCommandOnce(t *testing.T) {
 			{Command: "cat; exit 3", TTY: &execution.TTY{}},
 			{Argv: []string{"/no/such/program"}},
 		}
-		seed := rand.Uint64()
+		seed := uint64(1)
+		if soaking {
+			seed = rand.Uint64()
+		}
 		t.Logf("seed %d", seed)
 		var all sync.WaitGroup
 		for worker := range 16 {
