@@ -35,7 +35,9 @@ func artifacts(t *testing.T, h *execution.Host, x execution.Execution) (paths []
 // TestArtifactsAreOfDirectoryAtStart: a command that makes the name of its working directory a link to a hidden one, or
 // a FIFO, does not move the directory whose files are kept, and its end comes.
 func TestArtifactsAreOfDirectoryAtStart(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	trees(t, func(t *testing.T, opts execution.Options) {
+		t.Parallel()
 		secrets, dir := secretDir(t), t.TempDir()
 		opts.Isolation = isolation.Config{Masks: masks(t, secrets)}
 		h := newHost(t, opts)
@@ -160,7 +162,9 @@ func (s *stuck) Append(ctx context.Context, reqs []reprise.AppendRequest) []erro
 
 // TestCancelEndsCollection: a cancellation ends a collection that is under way, and the execution keeps its outcome.
 func TestCancelEndsCollection(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	trees(t, func(t *testing.T, opts execution.Options) {
+		t.Parallel()
 		store := &stuck{Store: memstore.New(nil), reached: make(chan struct{}, 1), let: make(chan struct{})}
 		h := openHost(t, newLog(t, store, nil), opts)
 		x := start(t, h, execution.Request{Command: "echo x >f; exit 3", Artifacts: []string{"f"}})

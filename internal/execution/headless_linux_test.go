@@ -23,7 +23,9 @@ func headlessRequest(t *testing.T, mode string) execution.Request {
 
 // TestCommandWhoseFirstThreadHasEnded is no zombie: it can be cancelled, and is measured.
 func TestCommandWhoseFirstThreadHasEnded(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	trees(t, func(t *testing.T, opts execution.Options) {
+		t.Parallel()
 		h := newHost(t, opts)
 		cancelled := headlessRequest(t, headless.Quiet)
 		x := start(t, h, cancelled)
@@ -48,8 +50,10 @@ func TestCommandWhoseFirstThreadHasEnded(t *testing.T) {
 
 // TestChildWhoseFirstThreadHasEnded outlives its parent, in a session of its own, and not the execution.
 func TestChildWhoseFirstThreadHasEnded(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	trees(t, func(t *testing.T, opts execution.Options) {
-		opts.DrainTimeout = 300 * time.Millisecond
+		t.Parallel()
+		opts.DrainTimeout = time.Second
 		h := newHost(t, opts)
 		for _, mode := range []string{headless.Quiet, headless.Loud, "silent"} {
 			up := filepath.Join(t.TempDir(), "up")

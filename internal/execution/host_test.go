@@ -260,7 +260,9 @@ func deref[T any](p *T) any {
 }
 
 func TestExecutionIsShownAsAsked(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	trees(t, func(t *testing.T, opts execution.Options) {
+		t.Parallel()
 		h := newHost(t, opts)
 		x := start(t, h, execution.Request{
 			ID: "build-1", Session: "s1", Argv: []string{"sh", "-c", "echo out; echo err >&2; exit 3"},

@@ -12,6 +12,7 @@ import (
 // TestCommandsHeedSignalsThatTheServerIgnores: a server that was started by nohup, or in the background of a script,
 // ignores signals that its commands do not.
 func TestCommandsHeedSignalsThatTheServerIgnores(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	const ignoring = "EXECUTION_TEST_IGNORES"
 	const heeds = execution.Duration(30 * time.Second) // is when a command that heeds no signal has failed
 	if os.Getenv(ignoring) == "" {
@@ -24,6 +25,7 @@ func TestCommandsHeedSignalsThatTheServerIgnores(t *testing.T) {
 		return
 	}
 	trees(t, func(t *testing.T, opts execution.Options) {
+		t.Parallel()
 		h := newHost(t, opts)
 		for _, signal := range []string{"INT", "HUP"} {
 			x := start(t, h, execution.Request{Command: "echo up; exec sleep 1000", Timeout: heeds})

@@ -194,6 +194,7 @@ func TestInterpretersRemember(t *testing.T) {
 
 // TestInterpretersAndBadCode: what bad code does to its interpreter, and what it cannot do.
 func TestInterpretersAndBadCode(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	h := newHost(t, execution.Options{RunsDir: t.TempDir()})
 	survivors := map[string]execution.Interpreter{}
 	for _, test := range []struct {
@@ -337,6 +338,7 @@ func TestPrintedFramesAreOutput(t *testing.T) {
 // TestInterruptsLeaveTheInterpreter: code that never ends is ended by an interruption, a cancellation and its timeout,
 // and what was declared before is still there. Code that does not take that is ended with its interpreter.
 func TestInterruptsLeaveTheInterpreter(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	endless := map[string]string{
 		"bash":       "f() { while :; do sleep 0.01; done; echo no; }; echo up; f; echo no",
 		"python":     "print('up')\nwhile True: pass",
@@ -453,6 +455,7 @@ func TestMuchOutputOfCode(t *testing.T) {
 // TestInterpretersExpire: one that is not used ends after its idle timeout, and one that is used at the end of its
 // time. Where the machine is so busy that one has ended before it was given code, the next one has longer.
 func TestInterpretersExpire(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	h := newHost(t, execution.Options{MaxInterpreters: 1})
 	tries := func(once func(time.Duration) error) {
 		t.Helper()

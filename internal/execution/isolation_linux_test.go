@@ -88,7 +88,9 @@ func TestIsolationLevels(t *testing.T) {
 // TestIsolationKeepsSignals: a signal and the TERM of a cancellation reach a command at every level, with its time of
 // grace.
 func TestIsolationKeepsSignals(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	trees(t, func(t *testing.T, opts execution.Options) {
+		t.Parallel()
 		h := newHost(t, opts)
 		for _, level := range levels {
 			t.Run(string(level), func(t *testing.T) {

@@ -9,7 +9,9 @@ import (
 )
 
 func TestLimitsEndTheCommand(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	trees(t, func(t *testing.T, opts execution.Options) {
+		t.Parallel()
 		h := newHost(t, opts)
 		const spin = "while :; do :; done"
 		for name, c := range map[string]struct {
@@ -68,7 +70,9 @@ func TestUsageIsThatOfTheTree(t *testing.T) {
 
 // TestLimitsHoldWhileOutputIsAwaited: the command has ended, and a process that holds its output goes on.
 func TestLimitsHoldWhileOutputIsAwaited(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	trees(t, func(t *testing.T, opts execution.Options) {
+		t.Parallel()
 		opts.DrainTimeout = patience / 4
 		h := newHost(t, opts)
 		x := start(t, h, execution.Request{
@@ -86,11 +90,13 @@ func TestLimitsHoldWhileOutputIsAwaited(t *testing.T) {
 
 // TestTimeoutHoldsWhileOutputIsAwaited: the command has ended by itself, and that stays its outcome.
 func TestTimeoutHoldsWhileOutputIsAwaited(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	trees(t, func(t *testing.T, opts execution.Options) {
+		t.Parallel()
 		opts.DrainTimeout = time.Hour
 		h := newHost(t, opts)
 		x := start(t, h, execution.Request{
-			Command: "setsid sleep 1000 & exit 6", Timeout: execution.Duration(time.Second),
+			Command: "setsid sleep 1000 & exit 6", Timeout: execution.Duration(5 * time.Second),
 		})
 		wantOutcome(t, finish(t, h, x.ID), execution.Exited, 6, "")
 	})

@@ -252,6 +252,7 @@ func TestChattyLinesBecomeFewEvents(t *testing.T) {
 
 // TestCountsAreNotBehindReaders: whoever has seen output finds it counted.
 func TestCountsAreNotBehindReaders(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	h := newHost(t, execution.Options{})
 	x := start(t, h, execution.Request{Command: "for i in $(seq 1000); do echo $i; sleep 0.001; done"})
 	r := reader(t, h, x.ID)

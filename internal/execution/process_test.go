@@ -27,6 +27,7 @@ func TestExitCodesAndSignals(t *testing.T) {
 // TestOutcomesAreDistinct: timeout, cancel, and a signal that was sent do not look alike, and
 // the reason is told even where the command takes it well or badly.
 func TestOutcomesAreDistinct(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	trees(t, func(t *testing.T, opts execution.Options) {
 		t.Parallel() // it waits most of the time
 		h := newHost(t, opts)
@@ -116,13 +117,15 @@ func TestFailedStartGivesItsReason(t *testing.T) {
 // TestCancelKillsWholeTree cancels a command whose children kill(-pgid) does not reach: some are in sessions of their
 // own, some are children of init after a double fork.
 func TestCancelKillsWholeTree(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	trees(t, func(t *testing.T, opts execution.Options) {
+		t.Parallel()
 		h := newHost(t, opts)
 		x := start(t, h, execution.Request{Command: `
 			sleep 1001 & echo "child $!"
 			setsid sh -c 'echo "child $$"; exec sleep 1002' &
 			(setsid sh -c '(trap "" TERM HUP; exec sleep 1003) & echo "child $!"; (sleep 1004 & echo "child $!")' &)
-			wait; sleep 1005`, Grace: execution.Duration(1500 * time.Millisecond)})
+			wait; sleep 1005`, Grace: execution.Duration(3 * time.Second)})
 		var pids []int
 		until(t, "all children are up", func() bool {
 			pids = children(string(output(t, h, x.ID, execution.Stdout)))
@@ -165,7 +168,9 @@ func alive(pid int) bool {
 
 // TestOpenPipeDoesNotHoldTheEnd: a grandchild in a session of its own keeps stdout open.
 func TestOpenPipeDoesNotHoldTheEnd(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	trees(t, func(t *testing.T, opts execution.Options) {
+		t.Parallel()
 		const drain = 700 * time.Millisecond
 		opts.DrainTimeout, opts.Dir = drain, t.TempDir()
 		h := newHost(t, opts)
@@ -190,7 +195,9 @@ func TestOpenPipeDoesNotHoldTheEnd(t *testing.T) {
 // TestBackgroundChildrenEndWithTheCommand: a background child that holds no pipe neither delays the end nor survives
 // it.
 func TestBackgroundChildrenEndWithTheCommand(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	trees(t, func(t *testing.T, opts execution.Options) {
+		t.Parallel()
 		h := newHost(t, opts)
 		x := start(t, h, execution.Request{Command: `setsid sleep 1000 >/dev/null 2>&1 </dev/null & echo "child $!"`})
 		x = finish(t, h, x.ID)
@@ -304,7 +311,9 @@ func TestLanguagesRunCode(t *testing.T) {
 // TestCancelledTreeHasItsGrace: the first process goes at once, one below it takes its time
 // and still says what it has to say.
 func TestCancelledTreeHasItsGrace(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	trees(t, func(t *testing.T, opts execution.Options) {
+		t.Parallel()
 		h := newHost(t, opts)
 		x := start(t, h, execution.Request{Command: `
 			setsid sh -c 'trap "sleep 0.2; echo last words; exit" TERM; echo up; while :; do sleep 0.01; done' &
@@ -326,7 +335,9 @@ func TestCancelledTreeHasItsGrace(t *testing.T) {
 // TestCancelWhileOutputIsAwaited: the command has ended by itself, and that stays its
 // outcome; what it left behind is ended.
 func TestCancelWhileOutputIsAwaited(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	trees(t, func(t *testing.T, opts execution.Options) {
+		t.Parallel()
 		opts.DrainTimeout = time.Hour
 		h := newHost(t, opts)
 		x := start(t, h, execution.Request{Command: `setsid sleep 1000 & echo "main $$"; exit 6`})

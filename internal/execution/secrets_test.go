@@ -35,6 +35,7 @@ func named(t *testing.T, of reprise.Tenant, values map[string]string) (dir strin
 // TestSecretsReachTheCommandAlone: the value is in the environment of the command, and nowhere in what is kept of it;
 // in its output too where that is asked for.
 func TestSecretsReachTheCommandAlone(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	log := newLog(t, memstore.New(nil), nil)
 	h := openHost(t, log, execution.Options{
 		Secrets: named(t, tenant, map[string]string{"token": theSecret + "\n", "other": "another-one"}),

@@ -197,6 +197,7 @@ func (l *lastWords) Read(p []byte) (int, error) {
 // TestStdinOfCommandThatEndsBeforeTheEnd: a command that has read all that it was given may end before its stdin is
 // closed. The write has succeeded all the same.
 func TestStdinOfCommandThatEndsBeforeTheEnd(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	check := func(t *testing.T, owner, at *execution.Host) {
 		x := start(t, owner, execution.Request{Command: "read line; echo got $line", StdinOpen: true})
 		state, err := at.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{
@@ -210,6 +211,7 @@ func TestStdinOfCommandThatEndsBeforeTheEnd(t *testing.T) {
 		}
 	}
 	trees(t, func(t *testing.T, opts execution.Options) {
+		t.Parallel()
 		h := newHost(t, opts)
 		check(t, h, h)
 	})

@@ -36,6 +36,7 @@ func hasLeft(t *testing.T, h *execution.Host, id string) (pid int) {
 
 // TestCommandThatLeavesItsCgroup ends with its execution all the same.
 func TestCommandThatLeavesItsCgroup(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	h := newHost(t, execution.Options{RunsDir: t.TempDir(), DrainTimeout: 300 * time.Millisecond})
 	request := func(command string) execution.Request {
 		return execution.Request{Command: command, Isolation: "none"}
@@ -97,6 +98,7 @@ func TestProcessesLeftByKilledSupervisor(t *testing.T) {
 
 // TestOrphansCountInCPUTime after their end, which the supervisor alone hears of.
 func TestOrphansCountInCPUTime(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for _, scan := range []bool{false, true} {
 		h := newHost(t, execution.Options{RunsDir: t.TempDir(), DisableCgroups: scan})
 		x := finish(t, h, start(t, h, execution.Request{
