@@ -45,7 +45,7 @@ func (f *failing) Append(ctx context.Context, reqs []reprise.AppendRequest) []er
 
 // TestStoreFailsForAWhile: a chatty command is held up and loses nothing.
 func TestStoreFailsForAWhile(t *testing.T) {
-	t.Parallel() // it waits most of the time
+	t.Parallel()
 	const lines, early = 1_000_000, 250_000 // 6.9 MB, of which 1.6 MB fit in memory
 	for _, cause := range []error{reprise.ErrUnavailable, reprise.ErrQuota} {
 		t.Run(cause.Error(), func(t *testing.T) {

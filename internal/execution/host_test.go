@@ -26,6 +26,9 @@ const tenant = reprise.DefaultTenant
 // patience is how long a test waits for what must happen, on a machine that does much else besides.
 const patience = 2 * time.Minute
 
+// soaking: the long and random form of the tests; see "make soak".
+var soaking = os.Getenv("REPRISE_TEST_SOAK") != ""
+
 func TestMain(m *testing.M) {
 	execution.Supervise()
 	if os.Getenv("GORACE") == "" { // of the processes that tests start, which otherwise sleep a second at their end

@@ -508,9 +508,6 @@ func TestShortCommandsLeaveNothing(t *testing.T) {
 	}
 }
 
-// soaking: the long form of the tests; see "make soak".
-var soaking = os.Getenv("REPRISE_TEST_SOAK") != ""
-
 // TestOneByteAWrite: every byte is there once, in order.
 func TestOneByteAWrite(t *testing.T) {
 	if _, err := exec.LookPath("perl"); err != nil {
