@@ -86,7 +86,7 @@ var servers = map[string]func(t *testing.T) (url string){
 }
 
 // TestReplicasOnServers has a replica in a process of its own, on each store that can be shared: another one
-// controls what it runs; then it is killed, or stopped and continued.
+// controls what it runs; then it is killed, or stopped, declared dead and continued.
 func TestReplicasOnServers(t *testing.T) {
 	t.Parallel()
 	for name, serve := range servers {
@@ -132,6 +132,13 @@ func replicaOnServer(t *testing.T, url string, blow syscall.Signal) {
 	began = time.Now()
 	if err := process.Signal(blow); err != nil {
 		t.Fatal(err)
+	}
+	if blow == syscall.SIGSTOP {
+		for _, other := range nd.member.Members() {
+			if !other.Self {
+				nd.buries(t, other.Name)
+			}
+		}
 	}
 	wantOutcome(t, finish(t, nd.Host, x.ID), execution.Lost, -1, "")
 	t.Logf("lost after %s, at a TTL of %s", time.Since(began).Round(time.Millisecond), farTTL.TTL)

@@ -32,7 +32,8 @@ func TestFollowersOnOtherReplicas(t *testing.T) {
 		// test lets followers come and go, and returns when nobody follows any more.
 		test func(t *testing.T, id string, list []*node)
 	}{
-		{"there and then gone", func(_ *testing.T, id string, list []*node) {
+		{"nobody yet, there and then gone", func(t *testing.T, id string, list []*node) {
+			stays(t, list[0].Host, id, longer)
 			release := list[1].Follow(tenant, id)
 			release()
 			release()
@@ -83,7 +84,6 @@ func TestFollowersOnOtherReplicas(t *testing.T) {
 			list := nodes(t, 3, execution.Options{DisconnectGrace: grace})
 			x := start(t, list[0].Host, request)
 			await(t, list[1].Host, x.ID, "up")
-			stays(t, list[0].Host, x.ID, longer) // nobody has followed it yet
 			tt.test(t, x.ID, list)
 			wantOutcome(t, finish(t, list[2].Host, x.ID), execution.Cancelled, 0, "TERM")
 		})

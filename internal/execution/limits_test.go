@@ -96,7 +96,7 @@ func TestTimeoutHoldsWhileOutputIsAwaited(t *testing.T) {
 		opts.DrainTimeout = time.Hour
 		h := newHost(t, opts)
 		x := start(t, h, execution.Request{
-			Command: "setsid sleep 1000 & exit 6", Timeout: execution.Duration(5 * time.Second),
+			Command: "setsid sleep 1000 & exit 6", Timeout: execution.Duration(3 * time.Second),
 		})
 		wantOutcome(t, finish(t, h, x.ID), execution.Exited, 6, "")
 	})
