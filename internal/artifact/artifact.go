@@ -8,12 +8,12 @@ package artifact
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"strings"
 	"time"
+
+	"reprise/internal/pattern"
 )
 
 // Collection says which files are kept.
@@ -60,8 +60,6 @@ const (
 	// ChunkBytes is how large the pieces are that keep is called with, but for the last one of a file.
 	ChunkBytes = 64 << 10
 
-	// maxPattern bounds a pattern in bytes.
-	maxPattern = 4096
 	// maxNames bounds how many names are looked at.
 	maxNames = 100_000
 	// maxNameBytes bounds the paths of the files that are found.
@@ -73,15 +71,13 @@ const (
 )
 
 // Check returns why a pattern cannot be used.
-func Check(pattern string) error {
-	switch _, err := path.Match(pattern, ""); {
+func Check(name string) error {
+	switch err := pattern.CheckGlob(name); {
 	case err != nil:
 		return err
-	case pattern == "" || strings.IndexByte(pattern, 0) >= 0:
+	case name == "" || strings.IndexByte(name, 0) >= 0:
 		return errors.New("is empty or holds a NUL")
-	case len(pattern) > maxPattern:
-		return fmt.Errorf("has more than %d bytes", maxPattern)
-	case !fs.ValidPath(strings.TrimSuffix(pattern, "/")):
+	case !fs.ValidPath(strings.TrimSuffix(name, "/")):
 		return errors.New("is not a path below the working directory")
 	}
 	return nil

@@ -9,6 +9,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"reprise/internal/pattern"
 )
 
 // Query describes a search below a directory. Name, Text or both must be set.
@@ -48,8 +50,8 @@ func (r *Roots) Search(ctx context.Context, q Query) (Page, error) {
 	case q.Name == "" && q.Text == "":
 		return Page{}, &FieldError{"name", "a pattern for the name or a text is needed"}
 	}
-	if _, err := path.Match(q.Name, ""); err != nil {
-		return Page{}, &FieldError{"name", "the pattern cannot be read"}
+	if err := pattern.CheckGlob(q.Name); err != nil {
+		return Page{}, &FieldError{"name", "the pattern cannot be used: " + err.Error()}
 	}
 	var page Page
 	last := ""

@@ -1,11 +1,9 @@
 package mcpserver
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -61,8 +59,8 @@ type outputQuery struct {
 	bySeq bool
 	wait  time.Duration
 	until string
-	// matches returns where a match in the window ends, or -1.
-	matches         func(window []byte) int
+	// wanted is what until match waits for.
+	wanted          wanted
 	limit, maxBytes int
 	form            form
 	// pages is true if the answer ends when limit or maxBytes is reached; otherwise it is cut in the middle.
@@ -127,7 +125,7 @@ func (q *outputQuery) setWait(in *outputInput) (err error) {
 			return &execution.FieldError{Field: "until", Reason: "match and pattern need until match"}
 		}
 	case untilMatch:
-		if q.matches, err = matcher(in); err != nil {
+		if q.wanted, err = wantedOf(in); err != nil {
 			return err
 		}
 	default:
@@ -142,32 +140,6 @@ func (q *outputQuery) setWait(in *outputInput) (err error) {
 		q.wait = defaultWait
 	}
 	return err
-}
-
-// matcher returns the function that finds what until match waits for: it returns where that ends, or -1.
-func matcher(in *outputInput) (func([]byte) int, error) {
-	if (in.Match == "") == (in.Pattern == "") {
-		return nil, &execution.FieldError{Field: "match", Reason: "until match needs either match or pattern"}
-	}
-	if in.Match != "" {
-		text := []byte(in.Match)
-		return func(window []byte) int {
-			if i := bytes.Index(window, text); i >= 0 {
-				return i + len(text)
-			}
-			return -1
-		}, nil
-	}
-	pattern, err := regexp.Compile(in.Pattern)
-	if err != nil {
-		return nil, &execution.FieldError{Field: "pattern", Reason: err.Error()}
-	}
-	return func(window []byte) int {
-		if found := pattern.FindIndex(window); found != nil {
-			return found[1]
-		}
-		return -1
-	}, nil
 }
 
 // output reads events of a run.
@@ -223,6 +195,7 @@ func (s *Server) openOutput(ctx context.Context, req *mcp.CallToolRequest,
 	if q.bySeq && q.seq > 0 {
 		q.at = reprise.After(stream.Cursor(q.seq))
 	}
+	q.wanted.tenant, q.wanted.places = c.tenant, s.matching
 	r := &outputReader{
 		page:     newPage(in.ID, &q, s.watch(req, in.ID)),
 		unfollow: s.host.FollowIf(ctx, c.tenant, in.ID, c.who.MayLeave),

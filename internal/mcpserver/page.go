@@ -10,6 +10,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/pattern"
 )
 
 const (
@@ -120,8 +121,8 @@ func (p *page) read(ctx context.Context, reader *reprise.Reader) error {
 			}
 			continue
 		}
-		if done := p.takeEvents(reader, events); done {
-			return nil
+		if done, err := p.takeEvents(ctx, reader, events); done || err != nil {
+			return err
 		}
 		if events.Len() > 0 {
 			continue
@@ -160,23 +161,27 @@ func (p *page) failed(reader *reprise.Reader, err error) (goesOn bool, _ error) 
 }
 
 // takeEvents takes events and reports whether the answer is complete.
-func (p *page) takeEvents(reader *reprise.Reader, events reprise.Events) (done bool) {
+func (p *page) takeEvents(ctx context.Context, reader *reprise.Reader, events reprise.Events) (done bool, _ error) {
 	for e := range events.All() {
-		if p.q.pages && p.isFull(&e) {
+		if p.q.pages && p.isFull(&e) || p.count > 0 && !p.q.wanted.affords(windowBytes+len(e.Data)) {
 			p.facts.HasMore = true
-			return true
+			return true, nil
 		}
 		p.count++
 		p.watcher.saw(&e)
-		p.facts.Matched = p.take(reader.Stream(), &e)
+		matched, err := p.take(ctx, reader.Stream(), &e)
+		if err != nil && !errors.Is(err, pattern.ErrWork) {
+			return true, err
+		}
+		p.facts.Matched = matched
 		p.moveTo(reader.Stream().Cursor(e.Seq))
-		if p.facts.Matched {
+		if matched || err != nil {
 			info := reader.Info()
 			p.facts.HasMore = info.Tail > e.Seq
-			return true
+			return true, nil
 		}
 	}
-	return false
+	return false, nil
 }
 
 // isFull reports whether an answer that ends at its limits ends before e. It has at least one event, or in a text some
@@ -193,7 +198,7 @@ func (p *page) isFull(e *reprise.Event) bool {
 }
 
 // take keeps an event in the requested form, and reports whether it completes a match.
-func (p *page) take(stream *reprise.Stream, e *reprise.Event) (matched bool) {
+func (p *page) take(ctx context.Context, stream *reprise.Stream, e *reprise.Event) (matched bool, err error) {
 	if e.Type == execution.Stdout || e.Type == execution.Stderr || e.Type == reprise.TypeEnd {
 		p.last = time.Now()
 		if p.first.IsZero() {
@@ -202,8 +207,8 @@ func (p *page) take(stream *reprise.Stream, e *reprise.Event) (matched bool) {
 	}
 	channel, text := p.transcript.plain(e)
 	end := -1
-	if p.q.matches != nil {
-		end = p.matchIn(channel, text)
+	if p.q.wanted.any() {
+		end, err = p.matchIn(ctx, channel, text)
 	}
 	if p.q.form == formText {
 		p.room -= len(text)
@@ -215,22 +220,22 @@ func (p *page) take(stream *reprise.Stream, e *reprise.Event) (matched bool) {
 		p.room -= len(e.Data)
 		p.events = append(p.events, eventOf(stream, e))
 	}
-	return end >= 0
+	return end >= 0, err
 }
 
 // matchIn searches the newest output of a channel for the expected text, and returns where in text it ends, or -1.
-func (p *page) matchIn(channel string, text []byte) int {
+func (p *page) matchIn(ctx context.Context, channel string, text []byte) (int, error) {
 	if len(text) == 0 {
-		return -1
+		return -1, nil
 	}
 	before := len(p.windows[channel])
 	window := append(p.windows[channel], text...)
-	end := p.q.matches(window)
+	end, err := p.q.wanted.find(ctx, window)
 	p.windows[channel] = append([]byte(nil), window[max(0, len(window)-windowBytes):]...)
 	if end < 0 {
-		return -1
+		return -1, err
 	}
-	return max(0, end-before)
+	return max(0, end-before), nil
 }
 
 // shownOf returns how much of text is shown if a match ends in it: what follows the match must not displace it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/mcpguard"
+	"reprise/internal/quota"
 	"reprise/mcp/mcphttp"
 	"reprise/mcp/mcptask"
 	"reprise/replica"
@@ -67,6 +69,8 @@ type Server struct {
 	schemas map[string]*jsonschema.Schema
 
 	opening sync.Mutex // of interpreters
+
+	matching *quota.Places // in which output is searched for patterns
 }
 
 const instructions = `Runs commands and code, and keeps their output. A run goes on when the connection breaks, and when execute_code answers before its end. ` +
@@ -77,6 +81,7 @@ const instructions = `Runs commands and code, and keeps their output. A run goes
 // reprise.ErrInvalid for invalid options. opts may be nil.
 func New(log *reprise.Log, host *execution.Host, opts *Options) (*Server, error) {
 	s := &Server{log: log, host: host, opts: opts.withDefaults(), schemas: map[string]*jsonschema.Schema{}}
+	s.matching = quota.NewPlaces(max(1, runtime.GOMAXPROCS(0)/2))
 	if s.opts.MaxBytes < minBytes || s.opts.MaxBytes > maxBytes || s.opts.TaskAfter < 0 || s.opts.ProgressEvery < 0 ||
 		s.opts.MaxResource < 0 {
 		return nil, fmt.Errorf("mcpserver: %w: a time or a size", reprise.ErrInvalid)

@@ -206,11 +206,35 @@ func TestUntilMatch(t *testing.T) {
 		{"until": "match"},
 		{"match": "a", "pattern": "b"},
 		{"pattern": "("},
+		{"pattern": "(?:a{0,500}){2}b"},
 		{"until": "end", "match": "a"},
 		{"until": "then"},
 	} {
 		bad["execution_id"] = run.ID
 		c.refuse("get_execution_output", bad, "invalid")
+	}
+}
+
+// TestPatternEndsWithItsWork: a search for a costly pattern ends before all output is searched, with a cursor to go on
+// from, and does not search it all again there.
+func TestPatternEndsWithItsWork(t *testing.T) {
+	c := newFixture(t, nil).caller("2025-11-25", "")
+	var run executed
+	c.call("execute_code_async", args{"command": "head -c 200000 /dev/zero | tr '\\0' a; echo b"}, &run)
+	calls, text := 0, ""
+	for cursor := ""; !strings.Contains(text, "[matched; "); calls++ {
+		asked := args{"execution_id": run.ID, "pattern": "(?:a{0,200}){2}b", "wait": 50}
+		if cursor != "" {
+			asked["cursor"] = cursor
+		}
+		text = c.call("get_execution_output", asked, nil)
+		cursor = cursorIn(t, text)
+		if strings.Contains(text, "[goes on") || calls == 9 {
+			t.Fatalf("call %d: %q", calls, text[max(0, len(text)-100):])
+		}
+	}
+	if calls < 2 {
+		t.Error("one call has searched all")
 	}
 }
 

@@ -65,7 +65,7 @@ func main() {
 func all() []mutant {
 	return slices.Concat(engineMutants, rowMutants, replicaMutants, storeMutants, durableMutants, serverMutants,
 		clientMutants, identityMutants, isolationMutants, operationMutants, terminalMutants, interpreterMutants,
-		quotaMutants, outsideMutants)
+		quotaMutants, boundMutants, outsideMutants)
 }
 
 func test(ctx context.Context, only string, list bool, atOnce int) error {

@@ -1,0 +1,30 @@
+//go:build unix
+
+package main
+
+// boundMutants are faults in what bounds the work for one request.
+var boundMutants = []mutant{
+	{
+		name: "a pattern may have any program", rule: "docs/mcp-tools.md, waiting",
+		file: "internal/pattern/pattern.go", old: "	if size > MaxProgram {", new: "	if false {",
+		pkg: "./internal/pattern", run: "TestCompileBoundsProgram",
+	},
+	{
+		name: "a search goes on without its request", rule: "docs/mcp-tools.md, waiting",
+		file: "internal/pattern/pattern.go",
+		old:  "		if r.err = context.Cause(r.ctx); r.err == nil && r.search.left <= 0 {",
+		new:  "		if r.search.left <= 0 {",
+		pkg:  "./internal/pattern", run: "TestFindStopsWithItsContext",
+	},
+	{
+		name: "a call searches all output", rule: "docs/mcp-tools.md, waiting",
+		file: "internal/pattern/pattern.go", old: "	MaxWork = 1 << 27\n", new: "	MaxWork = 1 << 40\n",
+		pkg: "./internal/mcpserver", run: "TestPatternEndsWithItsWork",
+	},
+	{
+		name: "a tenant holds all places", rule: "docs/terminal.md, the last screen",
+		file: "internal/quota/places.go",
+		old:  "make(chan struct{}, 1)}", new: "make(chan struct{}, cap(p.all))}",
+		pkg: "./internal/quota", run: "TestPlacesAreSharedByTenants",
+	},
+}
