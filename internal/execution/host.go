@@ -170,7 +170,7 @@ type Host struct {
 	closed   chan struct{} // closed when all is over
 
 	left    atomic.Int64  // runs that continue without this Host
-	drawing chan struct{} // holds a token for each screen that is being drawn
+	drawing *quota.Places // for screens
 
 	caretaker sync.WaitGroup
 	gone      chan struct{} // has a token when another replica has gone
@@ -203,7 +203,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 		closed:  make(chan struct{}),
 		gone:    make(chan struct{}, 1),
 		unwatch: func() {},
-		drawing: make(chan struct{}, maxDrawing),
+		drawing: quota.NewPlaces(maxDrawing),
 	}
 	h.ctx, h.giveUp = context.WithCancelCause(context.Background())
 	switch {

@@ -28,15 +28,24 @@ type Screen struct {
 const (
 	// drawPatience limits the time for drawing the output of an execution.
 	drawPatience = 10 * time.Second
-	// maxDrawing is the maximum number of screens that are drawn at a time.
+	// maxDrawing is the maximum number of screens that are drawn at a time. A tenant draws one.
 	maxDrawing = 2
-	// drawBytes is how much output is drawn between two checks of the time.
-	drawBytes = 1 << 10
+	// drawBytes is how much output is drawn between two checks of the time and the work.
+	drawBytes = 256
+	// drawWork bounds the work for a screen, as screen.Screen.Work counts it, and drawWorkEach what each byte of output
+	// adds to it. Programs clear about one cell for each byte.
+	drawWork     = 1 << 27
+	drawWorkEach = 16
+	// maxCells bounds the cells of a screen that is drawn, for their memory.
+	maxCells = 1 << 17
 )
+
+// errCostly is why a screen is not drawn.
+var errCostly = fmt.Errorf("%w: drawing the screen takes too much work", reprise.ErrUnavailable)
 
 // Screen draws the kept output of an execution on a terminal of the given size; 0 means the current size of its
 // terminal. The error is reprise.ErrConflict if the execution has no terminal, reprise.ErrUnavailable if drawing takes
-// too long, or an error of Show.
+// too long or too much work, or an error of Show.
 func (h *Host) Screen(ctx context.Context, tenant reprise.Tenant, id string, on TTY) (Screen, error) {
 	x, err := h.Show(ctx, tenant, id)
 	switch {
@@ -48,18 +57,18 @@ func (h *Host) Screen(ctx context.Context, tenant reprise.Tenant, id string, on 
 	ctx, cancel := context.WithTimeoutCause(ctx, drawPatience,
 		fmt.Errorf("%w: drawing the screen takes too long", reprise.ErrUnavailable))
 	defer cancel()
-	select {
-	case h.drawing <- struct{}{}:
-	case <-ctx.Done():
-		return Screen{}, context.Cause(ctx)
+	release, err := h.drawing.Take(ctx, tenant)
+	if err != nil {
+		return Screen{}, err
 	}
-	defer func() { <-h.drawing }()
+	defer release()
 	s, err := h.Stream(ctx, tenant, id)
 	if err != nil {
 		return Screen{}, err
 	}
 	size := sizeOf(x.TTY)
-	drawn := screen.New(cmp.Or(on.Cols, size.Cols), cmp.Or(on.Rows, size.Rows))
+	cols := min(cmp.Or(on.Cols, size.Cols), screen.MaxCols)
+	drawn := screen.New(cols, min(cmp.Or(on.Rows, size.Rows), maxCells/cols))
 	seq, err := draw(ctx, s, drawn)
 	if err != nil {
 		return Screen{}, err
@@ -77,6 +86,7 @@ func draw(ctx context.Context, s *reprise.Stream, on *screen.Screen) (seq uint64
 		return 0, err
 	}
 	defer reader.Close()
+	var bytes int64 // of output that was drawn
 	for {
 		events, err := reader.Poll(ctx)
 		if lost, ok := errors.AsType[*reprise.WindowError](err); ok && lost.Reason == reprise.CursorExpired {
@@ -88,7 +98,7 @@ func draw(ctx context.Context, s *reprise.Stream, on *screen.Screen) (seq uint64
 		if err != nil && !errors.Is(err, reprise.ErrEnded) {
 			return 0, err
 		}
-		if err := drawEvents(ctx, events, on); err != nil {
+		if err := drawEvents(ctx, events, on, &bytes); err != nil {
 			return 0, err
 		}
 		if err != nil || events.Len() == 0 {
@@ -97,16 +107,21 @@ func draw(ctx context.Context, s *reprise.Stream, on *screen.Screen) (seq uint64
 	}
 }
 
-// drawRun draws the output among some events. It stops soon after ctx is done.
-func drawEvents(ctx context.Context, events reprise.Events, on *screen.Screen) error {
+// drawEvents draws the output among some events, and adds its size to bytes. It stops soon after ctx is done, or when
+// the output takes too much work.
+func drawEvents(ctx context.Context, events reprise.Events, on *screen.Screen, bytes *int64) error {
 	for e := range events.All() {
 		if e.Type != Stdout {
 			continue
 		}
 		for piece := range slices.Chunk(e.Data, drawBytes) {
 			_, _ = on.Write(piece)
-			if ctx.Err() != nil {
+			*bytes += int64(len(piece))
+			switch {
+			case ctx.Err() != nil:
 				return context.Cause(ctx)
+			case on.Work() > drawWork+drawWorkEach**bytes:
+				return errCostly
 			}
 		}
 	}

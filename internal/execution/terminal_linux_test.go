@@ -247,3 +247,25 @@ func TestScreenOfWhatIsKept(t *testing.T) {
 		t.Errorf("%+v, %v", drawn, err)
 	}
 }
+
+// TestScreenOfHostileOutput: output each few bytes of which clear a large screen is not drawn to its end.
+func TestScreenOfHostileOutput(t *testing.T) {
+	h := newHost(t, execution.Options{})
+	x := start(t, h, execution.Request{
+		Command: `stty -opost; head -c 2000000 /dev/zero | tr '\0' a | sed 's/aa/\x1bc/g'`,
+		TTY:     &execution.TTY{Cols: 1000, Rows: 500},
+	})
+	finish(t, h, x.ID)
+	if _, err := h.Screen(within(t), tenant, x.ID, execution.TTY{}); !errors.Is(err, execution.ErrCostly) {
+		t.Errorf("the screen of hostile output: %v", err)
+	}
+	small, err := h.Screen(within(t), tenant, x.ID, execution.TTY{Cols: 2, Rows: 2})
+	if err != nil || small.Text != "" {
+		t.Errorf("a small screen: %+v, %v", small, err)
+	}
+	y := start(t, h, execution.Request{Command: "true", TTY: &execution.TTY{Cols: 1000, Rows: 500}})
+	finish(t, h, y.ID)
+	if large, err := h.Screen(within(t), tenant, y.ID, execution.TTY{}); err != nil || large.Cols*large.Rows > 1<<17 {
+		t.Errorf("a large screen: %d columns, %d rows, %v", large.Cols, large.Rows, err)
+	}
+}

@@ -27,4 +27,15 @@ var boundMutants = []mutant{
 		old:  "make(chan struct{}, 1)}", new: "make(chan struct{}, cap(p.all))}",
 		pkg: "./internal/quota", run: "TestPlacesAreSharedByTenants",
 	},
+	{
+		name: "a screen takes any work", rule: "docs/terminal.md, what it costs",
+		file: "internal/execution/screen.go", old: "			case on.Work() > drawWork+drawWorkEach**bytes:",
+		new: "			case false:",
+		pkg: "./internal/execution", run: "TestScreenOfHostileOutput",
+	},
+	{
+		name: "a reset of the terminal is cheap", rule: "docs/terminal.md, what it costs",
+		file: "internal/screen/screen.go", old: "	s.work += int64(len(lines) * s.cols)\n", new: "",
+		pkg: "./internal/screen", run: "TestWorkOfSequences",
+	},
 }

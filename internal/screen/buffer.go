@@ -117,20 +117,6 @@ func newBuffer(cols, rows int) *buffer {
 	return b
 }
 
-// scroll moves the lines between two, inclusive, up by n, or down if n is negative.
-func (b *buffer) scroll(top, bottom, n int, p pen) {
-	region := b.lines[top : bottom+1]
-	n = within(n, -len(region), len(region))
-	fresh := region[:max(n, 0)]
-	if n < 0 {
-		fresh = region[len(region)+n:]
-	}
-	for _, l := range fresh {
-		l.erase(0, len(l), p)
-	}
-	rotate(region, n)
-}
-
 // rotate moves the elements up by n, those in front to the end; or down, if n is negative.
 func rotate(region []line, n int) {
 	if n < 0 {

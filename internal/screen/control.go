@@ -40,6 +40,7 @@ func (s *Screen) tab(n int) {
 			break
 		}
 	}
+	s.work += int64(max(x-s.x, s.x-x))
 	s.move(x, s.y)
 }
 
@@ -51,6 +52,7 @@ func (s *Screen) escape(between, final byte) {
 		return
 	case '#':
 		if final == '8' { // DECALN
+			s.work += int64(s.cols * s.rows)
 			for _, l := range s.buffer.lines {
 				for x := range l {
 					l[x] = cell{r: 'E'}
@@ -242,6 +244,7 @@ func (s *Screen) edit(final byte) {
 	}
 	if strings.IndexByte("@PXJKLM", final) >= 0 {
 		s.wrapping = false
+		s.work += int64(s.cols) // for the line of the cursor
 	}
 }
 
@@ -271,9 +274,7 @@ func (s *Screen) eraseLines(what int) {
 	default:
 		return // 3 is the scrollback
 	}
-	for _, l := range s.buffer.lines[from:to] {
-		l.erase(0, s.cols, s.pen.blank())
-	}
+	s.clear(s.buffer.lines[from:to], s.pen.blank())
 }
 
 // passedModes are the private modes that change what the terminal sends, or how it looks, but not where characters are
@@ -326,12 +327,12 @@ func (s *Screen) switchScreen(mode int, on bool) {
 		}
 		s.buffer = s.alt
 		if mode == 1049 {
-			s.alt.scroll(0, s.rows-1, s.rows, s.pen.blank())
+			s.clear(s.alt.lines, s.pen.blank())
 		}
 		return
 	}
 	if mode == 1047 {
-		s.alt.scroll(0, s.rows-1, s.rows, s.pen.blank())
+		s.clear(s.alt.lines, s.pen.blank())
 	}
 	s.buffer = s.main
 	if mode == 1049 {

@@ -35,6 +35,7 @@ type Screen struct {
 	keyFlags    []int        // of the keyboard protocol of kitty, the newest last
 	otherKeys   int          // modifyOtherKeys of xterm
 	last        rune         // for REP
+	work        int64        // see Work
 
 	parser parser
 }
@@ -60,8 +61,18 @@ func within(n, least, most int) int { return max(least, min(n, most)) }
 
 // reset is RIS.
 func (s *Screen) reset() {
-	*s = Screen{cols: s.cols, rows: s.rows, bottom: s.rows - 1, parser: s.parser, modes: map[int]bool{}}
-	s.main, s.alt = newBuffer(s.cols, s.rows), newBuffer(s.cols, s.rows)
+	before := *s
+	*s = Screen{
+		cols: s.cols, rows: s.rows, bottom: s.rows - 1, parser: s.parser, modes: map[int]bool{}, work: s.work,
+		main: before.main, alt: before.alt,
+	}
+	for _, b := range []**buffer{&s.main, &s.alt} {
+		if *b == nil {
+			*b = newBuffer(s.cols, s.rows)
+		} else { // a program that resets again and again takes no memory
+			s.clear((*b).lines, pen{})
+		}
+	}
 	s.buffer = s.main
 	s.resetTabs(0)
 }
@@ -111,9 +122,22 @@ func (s *Screen) Resize(cols, rows int) {
 	}
 }
 
+// Work returns about how many bytes and cells Write has written so far. A sequence of a few bytes may clear the whole
+// screen.
+func (s *Screen) Work() int64 { return s.work }
+
+// clear erases lines.
+func (s *Screen) clear(lines []line, p pen) {
+	s.work += int64(len(lines) * s.cols)
+	for _, l := range lines {
+		l.erase(0, len(l), p)
+	}
+}
+
 // Write draws the output of a program. It consumes all of p and never fails.
 func (s *Screen) Write(p []byte) (int, error) {
 	n := len(p)
+	s.work += int64(n)
 	for len(p) > 0 {
 		if s.parser.state == ground && len(s.parser.partial) == 0 && p[0] >= 0x20 && p[0] < utf8.RuneSelf {
 			p = p[s.printASCII(p):]
@@ -176,6 +200,7 @@ func (s *Screen) print(r rune) {
 	line := s.buffer.lines[s.y]
 	if s.insert {
 		line.insert(s.x, width, s.pen.blank())
+		s.work += int64(s.cols)
 	}
 	line.set(s.x, r, width, s.pen)
 	if s.x += width; s.x >= s.cols {
@@ -223,7 +248,20 @@ func (s *Screen) reverseIndex() {
 }
 
 // scroll moves the lines from one to the bottom of the region up by n, or down.
-func (s *Screen) scroll(from, n int) { s.buffer.scroll(from, s.bottom, n, s.pen.blank()) }
+func (s *Screen) scroll(from, n int) { s.scrollBuffer(s.buffer, from, s.bottom, n) }
+
+// scrollBuffer moves the lines between two, inclusive, up by n, or down if n is negative.
+func (s *Screen) scrollBuffer(b *buffer, top, bottom, n int) {
+	region := b.lines[top : bottom+1]
+	n = within(n, -len(region), len(region))
+	fresh := region[:max(n, 0)]
+	if n < 0 {
+		fresh = region[len(region)+n:]
+	}
+	s.clear(fresh, s.pen.blank())
+	s.work += int64(len(region))
+	rotate(region, n)
+}
 
 // move puts the cursor somewhere, within the bounds.
 func (s *Screen) move(x, y int) {

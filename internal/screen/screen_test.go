@@ -220,3 +220,23 @@ func BenchmarkWrite(b *testing.B) {
 		})
 	}
 }
+
+// TestWorkOfSequences: what costs more than its bytes is counted.
+func TestWorkOfSequences(t *testing.T) {
+	const cols, rows = 200, 50
+	for text, least := range map[string]int64{
+		"\x1bc": 2 * cols * rows, "\x1b#8": cols * rows, "\x1b[2J": cols * rows, "\x1b[?1049h": cols * rows,
+		"\x1b[50S": cols * rows, "\x1b[50T": cols * rows, "\x1b[L": cols, "\x1b[P": cols, "\x1b[50H\n": cols,
+		"\x1b[3g\t": cols - 1, "\x1b[4hx": cols, "abc": 3,
+	} {
+		s := screen.New(cols, rows)
+		if _, err := s.Write([]byte(text)); err != nil || s.Work() < least || s.Work() > least+cols+rows+20 {
+			t.Errorf("%q: work %d, want about %d", text, s.Work(), least)
+		}
+	}
+	s := screen.New(cols, rows)
+	reset := []byte("\x1bc")
+	if n := testing.AllocsPerRun(10, func() { _, _ = s.Write(reset) }); n > rows {
+		t.Errorf("a reset makes %v allocations", n)
+	}
+}
