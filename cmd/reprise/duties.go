@@ -13,6 +13,7 @@ import (
 	"reprise/internal/api"
 	"reprise/internal/audit"
 	"reprise/internal/backoff"
+	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/schedule"
 	"reprise/internal/webhook"
@@ -115,14 +116,7 @@ func (s *server) openWebhooks(ctx context.Context, c *serveCmd, gate *identity.G
 	counted := events.Disabled
 	events.Disabled = func(hook *webhook.Hook, reason string) {
 		counted(hook, reason)
-		if s.audit != nil {
-			s.audit.Note(audit.Entry{
-				Principal: hook.Principal,
-				Tenant:    hook.Tenant,
-				Act:       "webhook disabled",
-				Object:    "/v1/webhooks/" + hook.ID,
-			})
-		}
+		s.noteDisabled("webhook disabled", hook.Principal, hook.Tenant, "/v1/webhooks/"+hook.ID)
 	}
 	s.webhooks, err = webhook.Open(ctx, s.log, &webhook.Options{
 		Principal: gate.Named, Allow: allow, GiveUp: c.WebhookGiveUp, Events: events, Logger: s.logger,
@@ -138,7 +132,10 @@ func (s *server) openSchedules(ctx context.Context, gate *identity.Gate, metrics
 	passed := metrics.Registry().Counters("reprise_schedule_slots_total",
 		"Slots of schedules, by what became of them.", "outcome")
 	s.schedules, err = schedule.Open(ctx, s.log, &schedule.Options{
-		Start: s.host.Start, Show: s.host.Show, Principal: gate.Named, Logger: s.logger,
+		Start: s.startScheduled, Show: s.host.Show, Principal: gate.Named, Logger: s.logger,
+		Disabled: func(one *schedule.Schedule, _ string) {
+			s.noteDisabled("schedule disabled", one.Principal, one.Tenant, "/v1/schedules/"+one.ID)
+		},
 		Passed: func(_ *schedule.Schedule, slot schedule.Slot) {
 			passed.With(string(slot.Outcome)).Add(float64(max(slot.Count, 1)))
 		},
@@ -147,6 +144,28 @@ func (s *server) openSchedules(ctx context.Context, gate *identity.Gate, metrics
 		return fmt.Errorf("schedules: %w", err)
 	}
 	return nil
+}
+
+// startScheduled starts an execution of a schedule as its maker does: on record and on the maker's account.
+func (s *server) startScheduled(ctx context.Context, who *identity.Principal, q execution.Request) (
+	execution.Execution, bool, error,
+) {
+	if s.audit != nil {
+		e := audit.Entry{
+			Principal: who.Name, Tenant: who.Tenant, Act: "schedule start", Object: "/v1/executions/" + q.ID,
+		}
+		if err := s.audit.Record(ctx, e); err != nil {
+			return execution.Execution{}, false, err
+		}
+	}
+	return s.host.StartFor(ctx, who.Holder(), q)
+}
+
+// noteDisabled records that something of a principal works no more.
+func (s *server) noteDisabled(act, principal string, tenant reprise.Tenant, object string) {
+	if s.audit != nil {
+		s.audit.Note(audit.Entry{Principal: principal, Tenant: tenant, Act: act, Object: object})
+	}
 }
 
 // closeDuties closes the duties and what they are about.

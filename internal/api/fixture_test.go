@@ -161,7 +161,11 @@ func start(tb testing.TB, s setup) *fixture {
 	})
 	w.ok(err)
 	w.timed, err = schedule.Open(context.Background(), w.log, &schedule.Options{
-		Start: w.host.Start, Show: w.host.Show, Principal: gate.Named,
+		Start: func(ctx context.Context, who *identity.Principal, q execution.Request) (
+			execution.Execution, bool, error,
+		) {
+			return w.host.StartFor(ctx, who.Holder(), q)
+		}, Show: w.host.Show, Principal: gate.Named,
 	})
 	w.ok(err)
 	s.api.Webhooks, s.api.Schedules = w.hooks, w.timed

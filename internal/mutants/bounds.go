@@ -2,7 +2,7 @@
 
 package main
 
-// boundMutants are faults in what bounds the work for one request.
+// boundMutants are faults in what bounds the work for one request, and in whose account it is done.
 var boundMutants = []mutant{
 	{
 		name: "a pattern may have any program", rule: "docs/mcp-tools.md, waiting",
@@ -37,5 +37,17 @@ var boundMutants = []mutant{
 		name: "a reset of the terminal is cheap", rule: "docs/terminal.md, what it costs",
 		file: "internal/screen/screen.go", old: "	s.work += int64(len(lines) * s.cols)\n", new: "",
 		pkg: "./internal/screen", run: "TestWorkOfSequences",
+	},
+	{
+		name: "schedules start for nobody", rule: "docs/schedules.md, rights",
+		file: "cmd/reprise/duties.go", old: "	return s.host.StartFor(ctx, who.Holder(), q)\n",
+		new: "	return s.host.Start(ctx, who.Tenant, q)\n",
+		pkg: "./cmd/reprise", run: "TestScripts/schedule_principal",
+	},
+	{
+		name: "schedules leave no record", rule: "docs/schedules.md, rights",
+		file: "cmd/reprise/duties.go", old: "		if err := s.audit.Record(ctx, e); err != nil {",
+		new: "		if err := ctx.Err(); e.Act == \"\" && err != nil {",
+		pkg: "./cmd/reprise", run: "TestScripts/schedule_principal",
 	},
 }

@@ -64,17 +64,14 @@ func (s *Schedules) runOnce(ctx context.Context, one *Schedule, owner reprise.Ow
 	for {
 		next := one.next(last.At)
 		if next.IsZero() {
-			_, err := s.Disable(ctx, one.Tenant, one.ID, "it is due no more")
-			return err
+			return s.giveUp(ctx, one, "it is due no more")
 		}
 		if err := sleepUntil(ctx, next); err != nil {
 			return err
 		}
 		slot, err := s.pass(ctx, one, next, last.Last)
 		if errors.Is(err, identity.ErrUnauthenticated) || errors.Is(err, identity.ErrForbidden) {
-			_, err = s.Disable(ctx, one.Tenant, one.ID,
-				"the credential of "+one.Principal+", who made it, does not allow it any more")
-			return err
+			return s.giveUp(ctx, one, "the credential of "+one.Principal+", who made it, does not allow it any more")
 		}
 		if mayPass(err) {
 			s.opts.Logger.Info("a schedule cannot start its execution yet",
@@ -94,6 +91,15 @@ func (s *Schedules) runOnce(ctx context.Context, one *Schedule, owner reprise.Ow
 		last = &slot
 		wait.Reset()
 	}
+}
+
+// giveUp disables a schedule that can start nothing any more.
+func (s *Schedules) giveUp(ctx context.Context, one *Schedule, reason string) error {
+	_, err := s.Disable(ctx, one.Tenant, one.ID, reason)
+	if err == nil {
+		s.opts.Disabled(one, reason)
+	}
+	return err
 }
 
 // mayPass reports whether a failed start may succeed later.
@@ -165,7 +171,7 @@ func (s *Schedules) start(ctx context.Context, one *Schedule, at time.Time, last
 		q.Labels = map[string]string{}
 	}
 	q.Labels[label] = one.ID
-	_, _, err = s.opts.Start(ctx, one.Tenant, q)
+	_, _, err = s.opts.Start(ctx, &who, q)
 	switch _, wrong := errors.AsType[*execution.FieldError](err); {
 	case err == nil:
 		slot.Outcome, slot.Execution, slot.Last = Started, q.ID, q.ID

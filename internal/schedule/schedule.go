@@ -77,11 +77,11 @@ func (q *Request) validate() error {
 	return q.Execution.Validate()
 }
 
-// Options are the settings of Schedules. The functions are required, except Passed; the zero value of every other field
-// means its default.
+// Options are the settings of Schedules. The zero value of a field that is not required means its default.
 type Options struct {
-	// Start starts an execution, or finds the one that the same request has started. It is required.
-	Start func(ctx context.Context, tenant reprise.Tenant, q execution.Request) (execution.Execution, bool, error)
+	// Start starts an execution for a principal, the maker of the schedule, or finds the one that the same request has
+	// started. It is required.
+	Start func(ctx context.Context, who *identity.Principal, q execution.Request) (execution.Execution, bool, error)
 	// Show finds an execution. It is required.
 	Show func(ctx context.Context, tenant reprise.Tenant, id string) (execution.Execution, error)
 	// Principal returns the current permissions of a principal. It is required.
@@ -90,6 +90,8 @@ type Options struct {
 	MaxPerTenant int
 	// Passed is called with the outcome of each slot. It may be nil.
 	Passed func(s *Schedule, slot Slot)
+	// Disabled is called when a schedule is disabled because it can start nothing any more. It may be nil.
+	Disabled func(s *Schedule, reason string)
 	// Logger receives errors. Default: silent.
 	Logger *slog.Logger
 }
@@ -115,6 +117,9 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Schedules, err
 	}
 	if s.opts.Passed == nil {
 		s.opts.Passed = func(*Schedule, Slot) {}
+	}
+	if s.opts.Disabled == nil {
+		s.opts.Disabled = func(*Schedule, string) {}
 	}
 	var err error
 	s.known, err = registry.Open[Schedule](ctx, log, registryKey, &registry.Options{Logger: s.opts.Logger})

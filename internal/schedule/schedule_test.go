@@ -34,7 +34,8 @@ type fixture struct {
 	started []string
 	known   map[string]int // how often each was asked for
 	running map[string]bool
-	err     error // of Start
+	reasons []string // why schedules were disabled
+	err     error    // of Start
 	revoked bool
 }
 
@@ -62,9 +63,14 @@ func (f *fixture) open() {
 	}
 	var err error
 	f.schedules, err = schedule.Open(f.t.Context(), f.log, &schedule.Options{
-		Start: func(_ context.Context, _ reprise.Tenant, q execution.Request) (execution.Execution, bool, error) {
+		Start: func(_ context.Context, who *identity.Principal, q execution.Request) (
+			execution.Execution, bool, error,
+		) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
+			if who.Name != "ci" || who.Tenant != tenant {
+				f.t.Errorf("started for %+v", who)
+			}
 			if f.err != nil {
 				return execution.Execution{}, false, f.err
 			}
@@ -82,6 +88,11 @@ func (f *fixture) open() {
 				return execution.Execution{ID: id, Status: execution.StatusRunning}, nil
 			}
 			return execution.Execution{ID: id, Status: execution.StatusEnded}, nil
+		},
+		Disabled: func(_ *schedule.Schedule, reason string) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.reasons = append(f.reasons, reason)
 		},
 		Principal: func(context.Context, reprise.Tenant, string) (identity.Principal, error) {
 			f.mu.Lock()
@@ -282,8 +293,9 @@ func TestStartsThatFail(t *testing.T) {
 			f.t.Errorf("%q, want %q", got, want)
 		}
 		found, err := f.schedules.Find(tenant, s.ID)
-		if err != nil || found.Disabled == nil || !found.Next(time.Now()).IsZero() {
-			f.t.Errorf("%+v, %v", found, err)
+		if err != nil || found.Disabled == nil || !found.Next(time.Now()).IsZero() ||
+			!slices.Equal(f.reasons, []string{found.Disabled.Reason}) {
+			f.t.Errorf("%+v, %v, told %q", found, err, f.reasons)
 		}
 		fail(nil, false)
 		sleep(5 * time.Hour)
