@@ -9,6 +9,7 @@ import (
 
 	"reprise"
 	"reprise/internal/problem"
+	"reprise/internal/quota"
 )
 
 // A request for an execution that another replica runs is forwarded to that replica, which handles it with the same
@@ -54,6 +55,8 @@ const (
 type askStart struct {
 	Request        Request `json:"request"`
 	IdempotencyKey string  `json:"idempotency_key,omitempty"`
+	// Principal is the sender of the code. Older replicas do not name it.
+	Principal string `json:"principal,omitempty"`
 }
 
 // askStdin is a piece of a StdinWrite.
@@ -132,7 +135,7 @@ func (h *Host) answer(ctx context.Context, from string, body []byte) ([]byte, er
 	if a.Op == opInside && a.Start != nil {
 		req := a.Start.Request
 		req.IdempotencyKey = a.Start.IdempotencyKey
-		_, created, err := h.startInside(ctx, a.Tenant, req)
+		_, created, err := h.startInside(ctx, quota.Account{Tenant: a.Tenant, Principal: a.Start.Principal}, req)
 		return mustMarshal(told{Created: created}), err
 	}
 	r, err := h.findStarted(ctx, keyOf(a.Tenant, a.ID))

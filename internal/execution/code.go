@@ -69,26 +69,28 @@ func (h *Host) startInsideFor(ctx context.Context, who *quota.Holder, req Reques
 	if err := h.opts.Quotas.Spend(who, quota.Starts, 1); err != nil {
 		return Execution{}, false, err
 	}
-	x, created, err = h.startInside(ctx, who.Tenant, req)
+	x, created, err = h.startInside(ctx, who.Account, req)
 	if !created {
 		h.opts.Quotas.Refund(who, quota.Starts, 1)
 	}
 	return x, created, err
 }
 
-// startInside is start for code that runs in an interpreter.
-func (h *Host) startInside(ctx context.Context, tenant reprise.Tenant, req Request) (
+// startInside is start for code that runs in an interpreter. It is kept on the account of its sender, who need not have
+// opened the interpreter.
+func (h *Host) startInside(ctx context.Context, who quota.Account, req Request) (
 	x Execution, created bool, err error,
 ) {
+	tenant := who.Tenant
 	id := h.id(tenant, &req)
 	inside, owner, err := h.whoRuns(ctx, tenant, req.Interpreter)
 	switch {
 	case err != nil:
 		return Execution{}, false, fmt.Errorf("interpreter %s: %w", req.Interpreter, err)
 	case owner != "":
-		return h.startInsideElsewhere(ctx, owner, tenant, id, req)
+		return h.startInsideElsewhere(ctx, owner, who, id, req)
 	case inside == nil || inside.driven == nil:
-		if x, attached := h.attachInside(ctx, tenant, id, &req); attached {
+		if x, attached := h.attachInside(ctx, who, id, &req); attached {
 			return x, false, nil
 		}
 		if inside == nil {
@@ -102,7 +104,7 @@ func (h *Host) startInside(ctx context.Context, tenant reprise.Tenant, req Reque
 		return Execution{}, false, err
 	}
 	defer unlock()
-	stream, created, err := h.createInside(ctx, inside, key, id, req)
+	stream, created, err := h.createInside(ctx, inside, key, id, who.Principal, req)
 	if err != nil {
 		return Execution{}, false, err
 	}
@@ -111,8 +113,8 @@ func (h *Host) startInside(ctx context.Context, tenant reprise.Tenant, req Reque
 }
 
 // attachInside finds the execution that the same request has started before, in an interpreter that has ended.
-func (h *Host) attachInside(ctx context.Context, tenant reprise.Tenant, id string, req *Request) (Execution, bool) {
-	s, err := h.Stream(ctx, tenant, req.Interpreter)
+func (h *Host) attachInside(ctx context.Context, who quota.Account, id string, req *Request) (Execution, bool) {
+	s, err := h.Stream(ctx, who.Tenant, req.Interpreter)
 	if err != nil {
 		return Execution{}, false
 	}
@@ -120,28 +122,28 @@ func (h *Host) attachInside(ctx context.Context, tenant reprise.Tenant, id strin
 	if err != nil {
 		return Execution{}, false
 	}
-	return h.attach(ctx, keyOf(tenant, id), h.insideConfig(req, &info.Config))
+	return h.attach(ctx, keyOf(who.Tenant, id), h.insideConfig(who.Principal, req, &info.Config))
 }
 
-// insideConfig is the configuration of the stream of code, which is in the session of its interpreter.
-func (h *Host) insideConfig(req *Request, of *reprise.StreamConfig) reprise.StreamConfig {
+// insideConfig is the configuration of the stream of code of a principal, which is in the session of its interpreter.
+func (h *Host) insideConfig(principal string, req *Request, of *reprise.StreamConfig) reprise.StreamConfig {
 	config := h.config(req)
 	config.Labels[labelSession] = of.Labels[labelSession]
 	if config.Labels[labelSession] == "" {
 		delete(config.Labels, labelSession)
 	}
-	if account := of.Labels[reprise.AccountLabel]; account != "" {
-		config.Labels[reprise.AccountLabel] = account
+	if principal != "" {
+		config.Labels[reprise.AccountLabel] = principal
 	}
 	return config
 }
 
 // createInside makes the stream of the code and lets it run, unless the same was done before.
-func (h *Host) createInside(ctx context.Context, inside *run, key reprise.StreamKey, id string, req Request) (
-	s *reprise.Stream, created bool, err error,
-) {
+func (h *Host) createInside(ctx context.Context, inside *run, key reprise.StreamKey, id, principal string,
+	req Request,
+) (s *reprise.Stream, created bool, err error) {
 	d := inside.driven
-	config := h.insideConfig(&req, &inside.config)
+	config := h.insideConfig(principal, &req, &inside.config)
 	if d.progress().Running != "" { // mu may be held for long
 		return h.attachOr(ctx, key, config, errBusy)
 	}
@@ -362,15 +364,17 @@ func (h *Host) resumeCode(ctx context.Context, inside *run) error {
 }
 
 // startInsideElsewhere has another replica start code, in an interpreter that it runs.
-func (h *Host) startInsideElsewhere(ctx context.Context, owner string, tenant reprise.Tenant, id string, req Request) (
+func (h *Host) startInsideElsewhere(ctx context.Context, owner string, who quota.Account, id string, req Request) (
 	Execution, bool, error,
 ) {
 	req.ID = id
-	t, err := h.ask(ctx, owner,
-		ask{Op: opInside, Tenant: tenant, ID: req.Interpreter, Start: &askStart{req, req.IdempotencyKey}})
+	t, err := h.ask(ctx, owner, ask{
+		Op: opInside, Tenant: who.Tenant, ID: req.Interpreter,
+		Start: &askStart{req, req.IdempotencyKey, who.Principal},
+	})
 	if err != nil {
 		return Execution{}, false, err
 	}
-	x, err := h.Show(ctx, tenant, id)
+	x, err := h.Show(ctx, who.Tenant, id)
 	return x, t.Created, err
 }

@@ -63,6 +63,31 @@ func TestInterpreterWithoutCodeExpires(t *testing.T) {
 	}
 }
 
+// TestCodeIsOnTheAccountOfItsSender: code in an interpreter that another principal has opened is kept on the account of
+// its sender, and finds itself again when it is sent twice.
+func TestCodeIsOnTheAccountOfItsSender(t *testing.T) {
+	h := newHost(t, execution.Options{})
+	owner, sender := someone("owner"), someone("sender")
+	i, _, err := h.OpenInterpreter(longWithin(t), owner, execution.InterpreterRequest{Language: "bash"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, code := range []string{"true", "true", "exit 0", "exit 0"} {
+		x, _, err := h.StartFor(longWithin(t), sender, execution.Request{ID: code[:4], Interpreter: i.ID, Code: code})
+		if err != nil {
+			t.Fatal(err)
+		}
+		finish(t, h, x.ID)
+		stream, err := h.Stream(t.Context(), tenant, x.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := stream.Info(t.Context()); err != nil || info.Config.Account() != "sender" {
+			t.Errorf("code is on the account of %q, %v", info.Config.Account(), err)
+		}
+	}
+}
+
 // TestInterpretersAreShared: one of several principals does not get all interpreters, also if it opens them together.
 func TestInterpretersAreShared(t *testing.T) {
 	h := newHost(t, execution.Options{

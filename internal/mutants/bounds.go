@@ -50,4 +50,10 @@ var boundMutants = []mutant{
 		new: "		if err := ctx.Err(); e.Act == \"\" && err != nil {",
 		pkg: "./cmd/reprise", run: "TestScripts/schedule_principal",
 	},
+	{
+		name: "code is on the account of its interpreter", rule: "docs/interpreters.md, requests",
+		file: "internal/execution/code.go", old: "		config.Labels[reprise.AccountLabel] = principal\n",
+		new: "		config.Labels[reprise.AccountLabel] = of.Labels[reprise.AccountLabel]\n",
+		pkg: "./internal/execution", run: "TestCodeIsOnTheAccountOfItsSender",
+	},
 }
