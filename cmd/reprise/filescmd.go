@@ -185,7 +185,7 @@ func (c *filesWatchCmd) Run(ctx context.Context, asked *stops) error {
 	bridge, ctx := c.newBridge(ctx, server.URL(), os.Stderr)
 	out := printer(&changes{})
 	if c.JSON {
-		out = &objects{stdout: stdout}
+		out = newObjects(stdout)
 	}
 	opts := bridge.options(client.FollowOptions{After: watch.Cursor})
 	for event, err := range server.FollowWatch(ctx, watch.ID, opts) {

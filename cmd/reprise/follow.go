@@ -26,7 +26,7 @@ type followCmd struct {
 func (*followCmd) Help() string {
 	return `Following changes nothing: any number of clients may follow, and Ctrl-C does not affect the execution. The exit code is that of the command. For a stream it is 0 if the stream ends as completed, and 1 otherwise. In both cases it is 125 if events are lost that the server no longer keeps; with --after earliest, missing events at the start do not count.
 
-Without --json the output of an execution goes to stdout and stderr as it was written, and each event of a stream is a line.`
+Without --json the output of an execution goes to stdout and stderr as it was written, and each event of a stream is a line, in which a terminal gets U+FFFD for control characters.`
 }
 
 // Run follows to the end.
@@ -90,9 +90,9 @@ func (c *followCmd) events(ctx context.Context, server *client.Client,
 func (c *followCmd) printer() printer {
 	switch {
 	case c.JSON:
-		return &objects{stdout: stdout}
+		return newObjects(stdout)
 	case c.Stream:
-		return &lines{stdout: stdout, stderr: os.Stderr}
+		return newLines(stdout, os.Stderr)
 	}
 	return &channels{stdout: stdout, stderr: os.Stderr}
 }

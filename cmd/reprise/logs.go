@@ -46,13 +46,13 @@ func (c *logsCmd) Run(ctx context.Context, asked *stops) error {
 			return err
 		}
 	}
-	return c.print(ctx, server.PageStream, c.printer(&lines{stdout: stdout, stderr: os.Stderr}))
+	return c.print(ctx, server.PageStream, c.printer(newLines(stdout, os.Stderr)))
 }
 
 // printer returns what prints events: text, or JSON if that is asked for.
 func (c *logsCmd) printer(text printer) printer {
 	if c.JSON {
-		return &objects{stdout: stdout}
+		return newObjects(stdout)
 	}
 	return text
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"unicode/utf8"
 
 	"reprise"
@@ -16,7 +17,8 @@ type printer interface {
 	print(client.Event) error
 }
 
-// channels writes output to stdout and stderr byte for byte, and otherwise only notices of missing events.
+// channels writes output to stdout and stderr byte for byte, also to a terminal, as the command itself would; and
+// otherwise only notices of missing events.
 type channels struct {
 	stdout, stderr io.Writer
 }
@@ -35,8 +37,14 @@ func (c *channels) print(e client.Event) (err error) {
 	return err
 }
 
-// lines writes the data of each event as a line: strings and bytes as they are, other JSON unchanged.
-type lines struct{ stdout, stderr io.Writer }
+// lines writes the data of each event as a line: strings and bytes as they are, other JSON unchanged. To a terminal it
+// writes printable text, since whoever publishes to a stream must not control the terminal of whoever reads it.
+type lines struct {
+	stdout, stderr io.Writer
+	terminal       bool // stdout is one
+}
+
+func newLines(stdout, stderr io.Writer) *lines { return &lines{stdout, stderr, isTerminal(stdout)} }
 
 func (l *lines) print(e client.Event) error {
 	if e.Gap != nil {
@@ -49,6 +57,9 @@ func (l *lines) print(e client.Event) error {
 	var text string
 	if e.IsJSON && json.Unmarshal(e.Data, &text) == nil {
 		line = []byte(text)
+	}
+	if l.terminal {
+		line = []byte(printableText(strings.ReplaceAll(string(line), "\r\n", "\n")))
 	}
 	if len(line) == 0 || line[len(line)-1] != '\n' {
 		line = append(line[:len(line):len(line)], '\n')
@@ -74,12 +85,20 @@ func printGap(w io.Writer, gap *client.Gap) error {
 }
 
 // objects writes each event as a line of JSON, in the form of the API's NDJSON.
-type objects struct{ stdout io.Writer }
+type objects struct {
+	stdout   io.Writer
+	terminal bool // stdout is one
+}
+
+func newObjects(stdout io.Writer) *objects { return &objects{stdout, isTerminal(stdout)} }
 
 func (o *objects) print(e client.Event) error {
 	line, err := eventJSON(e)
 	if err != nil {
 		return err
+	}
+	if o.terminal {
+		line = escapeJSON(line)
 	}
 	_, err = o.stdout.Write(append(reprise.AppendJSONLine(nil, line), '\n'))
 	return err

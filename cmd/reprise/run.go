@@ -194,7 +194,7 @@ func (c *runCmd) attach(ctx context.Context, asked *stops, request client.StartR
 
 func (c *runCmd) printer() printer {
 	if c.JSON {
-		return &objects{stdout: stdout}
+		return newObjects(stdout)
 	}
 	return &channels{stdout: stdout, stderr: os.Stderr}
 }

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"reprise/internal/screen"
 )
@@ -124,9 +127,32 @@ func printableRune(r rune) rune {
 
 // printObject writes v as a line of JSON.
 func printObject(v any) error {
-	encoder := json.NewEncoder(stdout)
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
 	encoder.SetEscapeHTML(false)
-	return encoder.Encode(v)
+	if err := encoder.Encode(v); err != nil {
+		return err
+	}
+	text := line.Bytes()
+	if isTerminal(stdout) {
+		text = append(escapeJSON(bytes.TrimSuffix(text, []byte("\n"))), '\n')
+	}
+	_, err := stdout.Write(text)
+	return err
+}
+
+// escapeJSON escapes in a line of JSON the characters that printable replaces. The value remains the same: JSON
+// allows them in strings only, and none is beyond U+FFFF.
+func escapeJSON(line []byte) []byte {
+	escaped := make([]byte, 0, len(line))
+	for _, r := range string(line) {
+		if printableRune(r) != r {
+			escaped = fmt.Appendf(escaped, `\u%04x`, r)
+		} else {
+			escaped = utf8.AppendRune(escaped, r)
+		}
+	}
+	return escaped
 }
 
 // moment is a time for people: of day today, or the date.

@@ -56,4 +56,14 @@ var boundMutants = []mutant{
 		new: "		config.Labels[reprise.AccountLabel] = of.Labels[reprise.AccountLabel]\n",
 		pkg: "./internal/execution", run: "TestCodeIsOnTheAccountOfItsSender",
 	},
+	{
+		name: "publishers control terminals", rule: "docs/security.md, what is not protected",
+		file: "cmd/reprise/output.go", old: "	if l.terminal {", new: "	if false {",
+		pkg: "./cmd/reprise", run: "TestPublishedTextDoesNotControlTerminal",
+	},
+	{
+		name: "JSON of publishers controls terminals", rule: "docs/security.md, what is not protected",
+		file: "cmd/reprise/output.go", old: "	if o.terminal {", new: "	if false {",
+		pkg: "./cmd/reprise", run: "TestPublishedTextDoesNotControlTerminal",
+	},
 }
