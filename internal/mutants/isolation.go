@@ -74,7 +74,7 @@ var isolationMutants = []mutant{
 		file: "internal/isolation/isolation.go",
 		old:  "return within(real, root.Path) })",
 		new:  "return within(real, root.Path) || true })",
-		pkg: "./internal/isolation", run: "TestRequestStaysWithinRoots",
+		pkg:  "./internal/isolation", run: "TestRequestStaysWithinRoots",
 	},
 	{
 		name: "link leads landlock out of the roots", rule: "R6.13",
