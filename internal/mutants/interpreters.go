@@ -30,8 +30,8 @@ var interpreterMutants = []mutant{
 	},
 	{
 		name: "artifacts are read from a hidden directory that has another name", rule: "R6.12 R6.13",
-		file: "internal/execution/host.go",
-		old:  "artifact.Identify(o.Isolation.Access.Hidden)", new: "nil",
+		file: "internal/execution/artifact.go",
+		old:  "Masked: identities(r.isolation.Masks),", new: "Masked: nil,",
 		pkg: "./internal/execution", run: "TestHiddenDirectoryThatWasRenamedHasNoArtifacts",
 	},
 	{

@@ -54,8 +54,8 @@ var rowMutants = []mutant{
 	},
 	{
 		name: "quotas count no labels", rule: "G7, row 10",
-		file: "create.go", old: "l.usage.add(l.usage.of(&info), charge(&info))",
-		new: "l.usage.add(l.usage.of(&info), charge(&info).minus(amount{bytes: info.Overhead()}))",
+		file: "create.go", old: "l.usage.add(whose, charge(&info))",
+		new: "l.usage.add(whose, charge(&info).minus(amount{bytes: info.Overhead()}))",
 		pkg: ".", run: "TestQuotaCountsStreamsBesideEvents/memory",
 	},
 	{
