@@ -3,7 +3,6 @@ package ssehttp
 import (
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"reprise"
@@ -166,9 +165,6 @@ const (
 	HeaderTail     = "Stream-Tail"
 	// HeaderOutcome is the outcome of the stream. It is absent before the end.
 	HeaderOutcome = "Stream-Outcome"
-	// headerMissed is the number of events before HeaderEarliest, which are no longer kept. It is absent if there are
-	// none.
-	headerMissed = "Stream-Missed"
 )
 
 // SetHead sets the headers for the window of s and its outcome.
@@ -177,8 +173,5 @@ func SetHead(h http.Header, s *reprise.Stream, info *reprise.StreamInfo) {
 	h.Set(HeaderTail, s.Cursor(info.Tail).String())
 	if info.End != nil {
 		h.Set(HeaderOutcome, info.End.Outcome)
-	}
-	if info.Earliest > 1 {
-		h.Set(headerMissed, strconv.FormatUint(info.Earliest-1, 10))
 	}
 }
