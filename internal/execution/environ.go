@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"reprise/internal/isolation"
 	"reprise/internal/tracecontext"
 )
 
@@ -76,11 +77,21 @@ func variable(environ []string, name string) string {
 }
 
 // lookPath finds the program with the given name in the PATH of the command, which may differ from the PATH of the
-// server. It skips relative entries, which would refer to the directory of the server.
-func lookPath(name, path string) (string, error) {
+// server, with the rights of the command's user. It skips relative entries, which would refer to the directory of the
+// server.
+func lookPath(as *isolation.User, name, path string) (found string, err error) {
 	if strings.Contains(name, "/") {
 		return name, nil
 	}
+	err = as.As(func() (err error) {
+		found, err = search(name, path)
+		return err
+	})
+	return found, err
+}
+
+// search is lookPath with the rights of the caller.
+func search(name, path string) (string, error) {
 	denied := false
 	for _, dir := range filepath.SplitList(path) {
 		if !filepath.IsAbs(dir) {
@@ -101,9 +112,13 @@ func lookPath(name, path string) (string, error) {
 	return "", fmt.Errorf("%s: not found in PATH", name)
 }
 
-// checkDir says in plain words why dir cannot be worked in.
-func checkDir(dir string) error {
-	info, err := os.Stat(dir)
+// checkDir says in plain words why the user of a command cannot work in dir.
+func checkDir(as *isolation.User, dir string) error {
+	var info fs.FileInfo
+	err := as.As(func() (err error) {
+		info, err = os.Stat(dir)
+		return err
+	})
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("cwd %s does not exist", dir)

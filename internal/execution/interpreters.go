@@ -85,7 +85,8 @@ func (r *run) planDriver(p *plan, dir string) (folder string, err error) {
 		return folder, err
 	}
 	path := variable(p.Environ, "PATH")
-	p.Argv, err = l.Argv(func(program string) (string, error) { return lookPath(program, path) }, file)
+	find := func(program string) (string, error) { return lookPath(r.isolation.User, program, path) }
+	p.Argv, err = l.Argv(find, file)
 	return folder, err
 }
 
@@ -123,7 +124,8 @@ func (h *Host) OpenInterpreter(ctx context.Context, who *quota.Holder, q Interpr
 		return i, false, err
 	}
 	path := variable(environ(userEnviron(plan.User, os.Environ()), h.opts.PassEnv, req.Env, false), "PATH")
-	if _, err := l.Argv(func(program string) (string, error) { return lookPath(program, path) }, ""); err != nil {
+	find := func(program string) (string, error) { return lookPath(plan.User, program, path) }
+	if _, err := l.Argv(find, ""); err != nil {
 		return i, false, invalid("language", "%v", err)
 	}
 	idle := h.opts.InterpreterIdle

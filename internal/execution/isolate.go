@@ -59,11 +59,6 @@ const maxAccess = 32
 
 // isolate returns how the command of a valid request of a tenant is isolated. The error is a *FieldError.
 func (h *Host) isolate(tenant reprise.Tenant, req *Request) (*isolation.Plan, error) {
-	for _, p := range slices.Concat(req.Access.Writable, req.Access.Hidden) {
-		if _, err := os.Stat(p); err != nil {
-			return nil, invalid("access", "%v", err)
-		}
-	}
 	config := h.opts.Isolation.For(string(tenant))
 	if req.User != "" {
 		if err := config.CanSwitch(); err != nil {
@@ -73,6 +68,17 @@ func (h *Host) isolate(tenant reprise.Tenant, req *Request) (*isolation.Plan, er
 		if config.User, err = isolation.LookupUser(req.User); err != nil {
 			return nil, invalid("user", "%v", err)
 		}
+	}
+	err := config.User.As(func() error { // which finds what the command would find, and tells no more
+		for _, p := range slices.Concat(req.Access.Writable, req.Access.Hidden) {
+			if _, err := os.Stat(p); err != nil {
+				return invalid("access", "%v", err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	if req.Access.Network == networkOn && config.Offline {
 		return nil, invalid("access.network", "this server has it off")

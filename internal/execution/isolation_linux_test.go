@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -237,6 +238,47 @@ func TestUser(t *testing.T) {
 		if field, ok := errors.AsType[*execution.FieldError](err); !ok || field.Field != "user" {
 			t.Errorf("user %q: %v", user, err)
 		}
+	}
+}
+
+// TestExistenceIsThatOfTheUser: a request learns no more about files than the user of its command can see.
+func TestExistenceIsThatOfTheUser(t *testing.T) {
+	_, as := anotherUser(t)
+	closed := filepath.Join(t.TempDir(), "closed")
+	bin, there := filepath.Join(closed, "bin"), filepath.Join(closed, "there")
+	for _, dir := range []string{closed, bin, there} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(bin, "tool"), []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h := newHost(t, execution.Options{Dir: "/", Isolation: isolation.Config{User: as}})
+	answers := func(path, tool string) (list []string) {
+		t.Helper()
+		for _, req := range []execution.Request{
+			{Argv: []string{"true"}, Access: execution.Access{Hidden: []string{path}}},
+			{Argv: []string{"true"}, Access: execution.Access{Writable: []string{path}}},
+			{Argv: []string{"true"}, Cwd: path},
+			{Argv: []string{tool}, Env: map[string]string{"PATH": bin}},
+		} {
+			x, _, err := h.Start(t.Context(), tenant, req)
+			if err != nil {
+				list = append(list, err.Error())
+				continue
+			}
+			x = finish(t, h, x.ID)
+			list = append(list, string(*x.Outcome)+" "+x.Error)
+		}
+		for i := range list {
+			list[i] = strings.NewReplacer(path, "PATH", tool, "TOOL").Replace(list[i])
+		}
+		return list
+	}
+	exists, missing := answers(there, "tool"), answers(filepath.Join(closed, "missing"), "gone")
+	if !slices.Equal(exists, missing) {
+		t.Errorf("what exists:\n%q\nwhat does not:\n%q", exists, missing)
 	}
 }
 

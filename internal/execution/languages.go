@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"reprise/internal/isolation"
 )
 
 // language describes how code is run.
@@ -40,10 +42,10 @@ var languages = map[string]*language{
 func Languages() []string { return slices.Sorted(maps.Keys(languages)) }
 
 // argv returns the command that runs the code in file with the program found in path.
-func (l *language) argv(path, file string) ([]string, error) {
+func (l *language) argv(as *isolation.User, path, file string) ([]string, error) {
 	var tried []string
 	for _, interpreter := range l.interpreters {
-		if program, err := lookPath(interpreter[0], path); err == nil {
+		if program, err := lookPath(as, interpreter[0], path); err == nil {
 			return append(append([]string{program}, interpreter[1:]...), file), nil
 		}
 		tried = append(tried, interpreter[0])

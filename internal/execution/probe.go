@@ -27,7 +27,7 @@ func ProbeInterpreter(name string) (program string, err error) {
 	if l == nil {
 		return "", fmt.Errorf("%w: unknown language %q", reprise.ErrInvalid, name)
 	}
-	argv, err := l.argv(os.Getenv("PATH"), "")
+	argv, err := l.argv(nil, os.Getenv("PATH"), "")
 	if err != nil {
 		return "", err
 	}

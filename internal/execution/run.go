@@ -208,7 +208,7 @@ func (r *run) makePlan(dir string) (folder string, err error) {
 		if err = show(r.isolation, folder); err != nil {
 			return folder, err
 		}
-		p.Argv, err = l.argv(variable(p.Environ, "PATH"), file)
+		p.Argv, err = l.argv(r.isolation.User, variable(p.Environ, "PATH"), file)
 	}
 	r.plan = p
 	return folder, err

@@ -255,7 +255,11 @@ var kernelFiles = []string{"/proc", "/sys", "/dev"}
 func (p *Plan) hide(paths []string) error {
 	server := p.Masks
 	for _, path := range paths {
-		m, err := maskAt(path)
+		var m Mask
+		err := p.User.As(func() (err error) {
+			m, err = maskAt(path)
+			return err
+		})
 		if err != nil {
 			return &RefusedError{string(p.Level), fmt.Sprintf("cannot hide %s: %v", path, err)}
 		}

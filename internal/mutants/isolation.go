@@ -181,4 +181,9 @@ var isolationMutants = []mutant{
 		pkg:  "./internal/isolation",
 		run:  "TestUnprivileged",
 	},
+	{
+		name: "paths of requests are looked up as root", rule: "docs/isolation.md, users",
+		file: "internal/isolation/as_linux.go", old: "		err := u.become()\n", new: "		var err error\n",
+		pkg: "./internal/execution", run: "TestExistenceIsThatOfTheUser",
+	},
 }

@@ -1,0 +1,47 @@
+//go:build amd64 || arm64
+
+package isolation
+
+import (
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// As calls f with the rights of u to files, so that f finds no more than a command of u does. For a nil u, f has those
+// of the process. f must look at files only, and start no goroutine.
+func (u *User) As(f func() error) error {
+	if u == nil {
+		return f()
+	}
+	done := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with this goroutine, and its rights with it
+		err := u.become()
+		if err == nil {
+			err = f()
+		}
+		done <- err
+	}()
+	return <-done
+}
+
+// become gives the thread the rights of u to files. The kernel then takes the capabilities away that concern files.
+func (u *User) become() error {
+	groups := make([]uint32, 0, len(u.Groups)+1)
+	for _, g := range append(u.Groups[:len(u.Groups):len(u.Groups)], u.GID) {
+		groups = append(groups, uint32(g))
+	}
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETGROUPS, uintptr(len(groups)),
+		uintptr(unsafe.Pointer(&groups[0])), 0); errno != 0 {
+		return fmt.Errorf("isolation: the groups of %s: %w", u.Name, errno)
+	}
+	_, _ = unix.SetfsgidRetGid(u.GID)
+	_, _ = unix.SetfsuidRetUid(u.UID)
+	if uid, err := unix.SetfsuidRetUid(-1); err != nil || uid != u.UID {
+		return fmt.Errorf("isolation: the rights of %s to files: %w", u.Name, unix.EPERM)
+	}
+	return nil
+}
