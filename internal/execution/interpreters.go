@@ -237,8 +237,9 @@ func (h *Host) Interpreters(ctx context.Context, tenant reprise.Tenant, allowed 
 	return list, nil
 }
 
-// interruptPause is the time that code has to end after one signal, before the next signal of its language is sent.
-const interruptPause = 100 * time.Millisecond
+// interruptPause is the time that code has to end after one signal, before the next signal of its language is sent. A
+// signal that is sent although the code is ending may reach the next code; see docs/testing.md.
+const interruptPause = 500 * time.Millisecond
 
 // Interrupt interrupts the running code of an interpreter with signals, but not the interpreter. Without running code
 // it does nothing. The errors are those of Signal and of Interpreter.
