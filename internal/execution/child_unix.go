@@ -14,6 +14,7 @@ import (
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
 
+	"reprise/internal/isolation"
 	"reprise/internal/spawn"
 )
 
@@ -91,10 +92,14 @@ func (c *child) resize(size *TTY) error { return setSize(c.stdin, size) }
 // startChild starts a process. The error says in plain words why it could not be
 // started; nothing is left of it then but tree, which the caller closes.
 func startChild(s *spawn.Spawner, sp *spec, t tree) (*child, error) {
-	if err := checkDir(sp.isolation.User, sp.cwd); err != nil {
+	var as *isolation.User
+	if sp.isolation != nil {
+		as = sp.isolation.User
+	}
+	if err := checkDir(as, sp.cwd); err != nil {
 		return nil, err
 	}
-	path, err := lookPath(sp.isolation.User, sp.argv[0], variable(sp.environ, "PATH"))
+	path, err := lookPath(as, sp.argv[0], variable(sp.environ, "PATH"))
 	if err != nil {
 		return nil, err
 	}
