@@ -23,6 +23,9 @@ import (
 // demoPicture is the picture that the README begins with.
 const demoPicture = "../../docs/demo.svg"
 
+// cutMark ends the line of a connection that was cut.
+const cutMark = "× cut"
+
 // maxDemoPicture bounds the bytes of it.
 const maxDemoPicture = 100 << 10
 
@@ -46,13 +49,20 @@ func TestDemoPicture(t *testing.T) {
 		t.Errorf("%d bytes, want at most %d", len(kept), maxDemoPicture)
 	}
 	want, got := lastScreen(t, picture), lastScreen(t, kept)
-	if !slices.Equal(got, want) {
+	if !slices.Equal(withoutCuts(got), withoutCuts(want)) {
 		t.Errorf("docs/demo.svg ends with\n%s\nand the demo with\n%s\n-update records it anew",
 			strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if !slices.Contains(got, "✓ each line once, in order, none missing") {
-		t.Errorf("it ends with %q", got)
+	for _, line := range []string{"connection  N N ● N " + cutMark, "✓ each line once, in order, none missing"} {
+		if !slices.Contains(got, line) {
+			t.Errorf("it ends with %q, which has no %q", got, line)
+		}
 	}
+}
+
+// withoutCuts leaves out the connections that were cut: on a busy machine the job may have ended before the first cut.
+func withoutCuts(lines []string) []string {
+	return slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.HasSuffix(line, cutMark) })
 }
 
 // recordDemo returns what a demo writes to a terminal, after a prompt at which it is typed.
@@ -168,7 +178,7 @@ func structure(rows map[string]string, order []string) []string {
 		line := marks.ReplaceAllString(numbers.ReplaceAllString(rows[y], "N"), "●")
 		line = strings.TrimSpace(line)
 		// A connection may be cut before it has brought anything.
-		empty := strings.HasSuffix(line, "× cut") && !strings.Contains(line, "●")
+		empty := strings.HasSuffix(line, cutMark) && !strings.Contains(line, "●")
 		if !empty && !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}

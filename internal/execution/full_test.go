@@ -193,37 +193,45 @@ func TestFullSpoolOfFullStoreEndsByTimeout(t *testing.T) {
 	}
 }
 
-// TestFullStoreOutlivesServer: a command that waits for room goes on waiting under the next server, and can be ended
-// there.
+// TestFullStoreOutlivesServer: a command that waits for room goes on waiting under the next server, and gets there what
+// it waits for or is ended. Each has a store of its own, since an ended command makes room for one that waits.
 func TestFullStoreOutlivesServer(t *testing.T) {
+	t.Run("room", func(t *testing.T) {
+		h, open := waitsUnderNextServer(t, "seq 1 90000; exit 3") // 530 kB
+		if err := open.Trim(t.Context(), 3); err != nil {
+			t.Fatal(err)
+		}
+		x := finish(t, h, "waits")
+		wantOutcome(t, x, execution.Exited, 3, "")
+		lines := bytes.Count(output(t, h, "waits", execution.Stdout), []byte("\n"))
+		if lines != 90_000 || x.OutputTruncated {
+			t.Errorf("%d lines, truncated %t", lines, x.OutputTruncated)
+		}
+	})
+	t.Run("cancel", func(t *testing.T) {
+		h, _ := waitsUnderNextServer(t, printsMuch)
+		if err := h.Cancel(context.WithoutCancel(t.Context()), tenant, "waits"); err != nil {
+			t.Fatal(err)
+		}
+		if x := finish(t, h, "waits"); !x.OutputTruncated {
+			t.Errorf("%+v", x)
+		}
+	})
+}
+
+// waitsUnderNextServer starts a command whose output does not fit and returns the Host that has taken it over, and the
+// stream that takes up the store.
+func waitsUnderNextServer(t *testing.T, command string) (*execution.Host, *reprise.Stream) {
+	t.Helper()
 	log, open := fullLog(t, memstore.New(nil))
 	opts := execution.Options{RunsDir: t.TempDir(), Dir: t.TempDir()}
 	h := openHost(t, log, opts)
-	for _, id := range []string{"kept", "cancelled"} {
-		start(t, h, execution.Request{ID: id, Command: "seq 1 90000; exit 3"}) // 530 kB
-		awaitFull(t, h, id)
-	}
-	if left, err := h.Leave(); err != nil || left != 2 {
+	start(t, h, execution.Request{ID: "waits", Command: command})
+	awaitFull(t, h, "waits")
+	if left, err := h.Leave(); err != nil || left != 1 {
 		t.Fatalf("%d runs are left, %v", left, err)
 	}
 	h = openHost(t, log, opts)
-	for _, id := range []string{"kept", "cancelled"} {
-		awaitFull(t, h, id)
-	}
-	if err := h.Cancel(context.WithoutCancel(t.Context()), tenant, "cancelled"); err != nil {
-		t.Fatal(err)
-	}
-	x := finish(t, h, "cancelled")
-	if !x.OutputTruncated {
-		t.Errorf("%+v", x)
-	}
-	if err := open.Trim(t.Context(), 3); err != nil {
-		t.Fatal(err)
-	}
-	x = finish(t, h, "kept")
-	wantOutcome(t, x, execution.Exited, 3, "")
-	lines := bytes.Count(output(t, h, "kept", execution.Stdout), []byte("\n"))
-	if lines != 90_000 || x.OutputTruncated {
-		t.Errorf("%d lines, truncated %t", lines, x.OutputTruncated)
-	}
+	awaitFull(t, h, "waits")
+	return h, open
 }
