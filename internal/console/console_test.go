@@ -38,7 +38,7 @@ func TestConsoleIsSmall(t *testing.T) {
 	}
 }
 
-// TestSourcesAreShort holds the sources of the page to what conventions_test.go asks of Go.
+// TestSourcesAreShort holds the sources of the page to what internal/conventions asks of Go.
 func TestSourcesAreShort(t *testing.T) {
 	seen := 0
 	check(t, filepath.WalkDir("web", func(path string, entry fs.DirEntry, err error) error {

@@ -1,4 +1,4 @@
-package reprise_test
+package conventions_test
 
 import (
 	"go/ast"
