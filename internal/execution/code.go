@@ -267,7 +267,7 @@ func (r *run) attendInside(inside *run, at codeState, over <-chan struct{}) {
 	var timeout, patience, again <-chan time.Time
 	interrupts := interpreter.Interrupts(inside.driven.language)
 	interrupt := func() (again <-chan time.Time) {
-		_ = inside.signal(interrupts[0])
+		_ = r.signal(interrupts[0])
 		if interrupts = interrupts[1:]; len(interrupts) == 0 {
 			return nil
 		}

@@ -195,6 +195,9 @@ func (r *run) concludeCode(e ending, at time.Time) error {
 	d.shown.Store(&drivenProgress{Runs: d.state.Runs, Used: at, Idle: d.state.Idle})
 	if code != nil {
 		code.processEnded()
+		code.signals.Lock()
+		code.codeEnded = true
+		code.signals.Unlock()
 		if !code.end(e) && r.host.ctx.Err() != nil {
 			return context.Cause(r.host.ctx)
 		}

@@ -237,9 +237,8 @@ func (h *Host) Interpreters(ctx context.Context, tenant reprise.Tenant, allowed 
 	return list, nil
 }
 
-// interruptPause is the time that code has to end after one signal, before the next signal of its language is sent. A
-// signal that is sent although the code is ending may reach the next code; see docs/testing.md.
-const interruptPause = 500 * time.Millisecond
+// interruptPause is the time that code has to end after one signal, before the next signal of its language is sent.
+const interruptPause = 100 * time.Millisecond
 
 // Interrupt interrupts the running code of an interpreter with signals, but not the interpreter. Without running code
 // it does nothing. The errors are those of Signal and of Interpreter.
@@ -257,7 +256,9 @@ func (h *Host) Interrupt(ctx context.Context, tenant reprise.Tenant, id string) 
 		if n > 0 && h.codeEnds(ctx, tenant, i) {
 			return nil
 		}
-		if err := h.Signal(ctx, tenant, id, name); err != nil {
+		if err := h.Signal(ctx, tenant, i.Running, name); errors.Is(err, errHasEnded) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 	}

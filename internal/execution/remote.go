@@ -227,6 +227,11 @@ func (j *job) stdinPiece(ctx context.Context, a *askStdin) *toldStdin {
 // signal is Host.Signal for a run of this replica.
 func (r *run) signal(name string) error {
 	if r.inside != nil {
+		r.signals.Lock()
+		defer r.signals.Unlock()
+		if r.codeEnded {
+			return errHasEnded
+		}
 		return r.inside.signal(name)
 	}
 	if r.host.supervisors == nil {

@@ -67,6 +67,10 @@ type run struct {
 	artifacts *artifact.Collection
 	inside    *run
 	codeOver  func()
+	// signals is held while code gets a signal. It gets none once codeEnded is set, before its end is appended: the
+	// interpreter may then run other code.
+	signals   sync.Mutex
+	codeEnded bool
 
 	// The writer's: what appends to the stream, and whether output was lost that the store had acknowledged or that
 	// was in the spool.
