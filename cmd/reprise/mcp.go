@@ -106,7 +106,7 @@ func (c *mcpCmd) join(ctx, now context.Context, logger *slog.Logger) error {
 	succeeded := make(chan *server, 1)
 	go c.succeed(ctx, logger, succeeded)
 	err = relay.Run(ctx, os.Stdin, os.Stdout,
-		&relay.Options{URL: windowsURL, HTTPClient: windowsClient(dir), Logger: logger})
+		&relay.Options{URL: windowsURL, HTTPClient: windowsClient(dir), Directory: here(), Logger: logger})
 	if _, ok := errors.AsType[*askedToStop](err); ok {
 		err = nil // as when we hold it ourselves
 	}
@@ -155,12 +155,22 @@ func (c *mcpCmd) pass(ctx context.Context, url string, logger *slog.Logger) erro
 	opts := &relay.Options{URL: strings.TrimRight(url, "/") + "/mcp", Token: token, Logger: logger}
 	if shared, ok := http.DefaultTransport.(*http.Transport); ok && found && !strings.HasPrefix(url, "https:") {
 		opts.HTTPClient = &http.Client{Transport: serverproof.Transport(shared, token), CheckRedirect: noRedirect}
+		opts.Directory = here()
 	}
 	err = relay.Run(ctx, os.Stdin, os.Stdout, opts)
 	if _, ok := errors.AsType[*askedToStop](err); ok {
 		return nil // as when we run commands ourselves
 	}
 	return err
+}
+
+// here is the directory of this process, or "" if it is gone.
+func here() string {
+	dir, err := os.Getwd()
+	if err != nil {
+		return ""
+	}
+	return dir
 }
 
 // noRedirect keeps a token with the server that it is for.
@@ -241,7 +251,9 @@ func (c *mcpCmd) open(ctx context.Context, dir *dataDir, logger *slog.Logger) (s
 		return s, err
 	}
 	s.mcp.tools, err = mcpserver.New(s.log, s.host,
-		&mcpserver.Options{Replica: s.member, MaxBytes: c.MaxBytes, Version: buildVersion(), Logger: logger})
+		&mcpserver.Options{
+			Replica: s.member, MaxBytes: c.MaxBytes, Directory: here(), Version: buildVersion(), Logger: logger,
+		})
 	if err != nil {
 		return s, err
 	}

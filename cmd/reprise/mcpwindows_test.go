@@ -28,6 +28,12 @@ type window struct {
 // openWindow starts "reprise mcp" on a data directory, as the documented configuration does.
 func openWindow(t *testing.T, data, version string) *window {
 	t.Helper()
+	return openWindowIn(t, "", data, version)
+}
+
+// openWindowIn is openWindow with the working directory dir.
+func openWindowIn(t *testing.T, dir, data, version string) *window {
+	t.Helper()
 	us, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +44,7 @@ func openWindow(t *testing.T, data, version string) *window {
 	}
 	command := exec.Command(binary, "mcp", "--data", data)
 	command.Env = append(os.Environ(), "REPRISE_URL=", "REPRISE_TOKEN=")
-	command.Stderr = t.Output()
+	command.Stderr, command.Dir = t.Output(), dir
 	client := mcp.NewClient(&mcp.Implementation{Name: "window", Version: "1"}, nil)
 	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: command, TerminateDuration: patience},
 		&mcp.ClientSessionOptions{ProtocolVersion: version})
@@ -197,6 +203,60 @@ func TestCallWhileTheHolderGoes(t *testing.T) {
 				t.Errorf("the run is forgotten: %q", got)
 			}
 		})
+	}
+}
+
+// TestWindowsRunInTheirOwnDirectories: each call of a window runs in the directory of that window, whichever process
+// holds the data directory, and each answer names it.
+func TestWindowsRunInTheirOwnDirectories(t *testing.T) {
+	t.Parallel()
+	top, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
+	windows := make([]*window, 8)
+	dirs := make([]string, len(windows))
+	var opening sync.WaitGroup
+	for i := range windows {
+		dirs[i] = filepath.Join(top, fmt.Sprintf("project é%d", i))
+		check(t, os.MkdirAll(filepath.Join(dirs[i], "sub"), 0o755))
+		opening.Go(func() {
+			windows[i] = openWindowIn(t, dirs[i], data, []string{"2025-11-25", "2026-07-28"}[i%2])
+		})
+	}
+	opening.Wait()
+	if t.Failed() {
+		return
+	}
+	runs := func(w *window, dir string) {
+		for sub, arguments := range map[string]map[string]any{
+			"":        {"command": "pwd"},
+			"/sub":    {"command": "pwd", "cwd": "sub"},
+			"/code":   {"code": "import os; os.makedirs('code', exist_ok=True); os.chdir('code'); print(os.getcwd())"},
+			"/sub/..": {"command": "pwd", "cwd": filepath.Dir(filepath.Join(dir, "sub"))},
+		} {
+			got := w.must(t, "execute_code", arguments)
+			first, rest, _ := strings.Cut(got, "\n")
+			if first != filepath.Clean(dir+sub) || !strings.Contains(rest, " in "+dir) {
+				t.Errorf("%v in %s: %q", arguments, dir, got)
+			}
+		}
+		remember := map[string]any{"code": "import os; here = os.getcwd(); print(here)", "interpreter": "one"}
+		if got := w.must(t, "execute_code", remember); !strings.Contains(got, "\n"+dir+"\n") && !strings.HasPrefix(got, dir+"\n") {
+			t.Errorf("an interpreter in %s: %q", dir, got)
+		}
+	}
+	for i, w := range windows {
+		runs(w, dirs[i])
+	}
+	for i, w := range windows {
+		if w.command.Process.Pid == holder(t, data) {
+			w.kill(t)
+			windows[i] = nil
+			break
+		}
+	}
+	for i, w := range windows {
+		if w != nil {
+			runs(w, dirs[i])
+		}
 	}
 }
 

@@ -81,18 +81,18 @@ func (v *victimFixture) fillStreams() {
 	}
 	tail := v.do("GET", "/v1/streams/"+word+"/events", "").is(200)
 	v.hidden.cursor = tail.header.Get("Stream-Tail")
-	start := func(id, more, key string) {
+	start := func(id, more, key string) (keyed string) {
 		named := fmt.Sprintf(`{"id":%q,"session":%q,"labels":%s,%s}`, id, word, labels, more)
 		v.do("POST", "/v1/executions", named).is(201)
-		v.do("POST", "/v1/executions", fmt.Sprintf(`{"session":%q,"labels":%s,%s}`, word, labels, more),
-			"Idempotency-Key: "+key).is(201)
+		return v.do("POST", "/v1/executions", fmt.Sprintf(`{"session":%q,"labels":%s,%s}`, word, labels, more),
+			"Idempotency-Key: "+key).is(201).text("id")
 	}
 	dir := v.TempDir()
 	v.ok(os.WriteFile(filepath.Join(dir, word), []byte(secretContent), 0o600))
 	ends := fmt.Sprintf(`"command":"echo %s","cwd":%q,"artifacts":[%q]`, secretContent, dir, word)
-	start("victim-ended", ends, word+"-ended")
-	start(word, `"command":"echo `+secretContent+`; cat","stdin_open":true`, word)
+	v.ended(start("victim-ended", ends, word+"-ended"))
 	v.ended("victim-ended")
+	keyed := start(word, `"command":"echo `+secretContent+`; cat","stdin_open":true`, word)
 	id["artifacts"] = "victim-ended"
 	v.do("POST", "/v1/interpreters", `{"id":"victim-shell","language":"bash","session":"`+word+`"}`).is(201)
 	id["/v1/interpreters"] = "victim-shell"
@@ -102,9 +102,11 @@ func (v *victimFixture) fillStreams() {
 			v.Fatalf("one page holds all %s", list)
 		}
 	}
-	v.eventually("its output is there", func() bool {
-		return strings.Contains(v.do("GET", "/v1/executions/"+word+"/stdout", "").body, secretContent)
-	})
+	for _, run := range []string{word, keyed} { // what has come must not change any more
+		v.eventually("its output is there", func() bool {
+			return strings.Contains(v.do("GET", "/v1/executions/"+run+"/stdout", "").body, secretContent)
+		})
+	}
 }
 
 // fillFiles makes a file, an upload that has not ended, and a watch.

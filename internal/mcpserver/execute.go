@@ -105,10 +105,15 @@ func (s *Server) start(ctx context.Context, req mcp.Request, tool string, in *ru
 		return started{}, err
 	}
 	edit(&r)
+	dir, err := s.directory(req, in.Cwd)
+	if err != nil {
+		return started{}, err
+	}
 	if in.Interpreter != "" {
-		run, err := s.startInside(ctx, &c, in, r)
+		run, err := s.startInside(ctx, &c, in, dir, r)
 		return run, inOurWords(err, in)
 	}
+	r.Cwd = dir
 	x, created, err := s.host.StartFor(ctx, c.who.Holder(), r)
 	return started{tenant: c.tenant, x: x, created: created}, inOurWords(err, in)
 }

@@ -19,17 +19,22 @@ const maxInterpreterName = 64
 // hold its output open delay the event by ten seconds at most.
 const endPatience = 15 * time.Second
 
-// interpreterOf returns the interpreter that a call names, and opens one if none is running. Each session and language
-// has separate names, so that no session learns those of another. fresh is true if this call has opened the
+// interpreterOf returns the interpreter that a call names, and opens one if none is running. Each session, language and
+// directory dir has separate names, so that no session learns those of another. fresh is true if this call has opened the
 // interpreter. The caller may start runs in the session.
-func (s *Server) interpreterOf(ctx context.Context, c *caller, in *runInput) (id string, fresh bool, err error) {
+func (s *Server) interpreterOf(ctx context.Context, c *caller, in *runInput, dir string) (
+	id string, fresh bool, err error,
+) {
 	// If two calls find the interpreter ended, the second must not remove the one that the first has opened.
 	s.opening.Lock()
 	defer s.opening.Unlock()
 	language := in.language()
+	name := []string{"mcp interpreter", language, in.Session, in.Interpreter}
+	if dir != "" {
+		name = append(name, dir)
+	}
 	q := execution.InterpreterRequest{
-		Language: language, Session: in.Session,
-		IdempotencyKey: strings.Join([]string{"mcp interpreter", language, in.Session, in.Interpreter}, "\x00"),
+		Language: language, Session: in.Session, Cwd: dir, IdempotencyKey: strings.Join(name, "\x00"),
 	}
 	for {
 		i, created, err := s.host.OpenInterpreter(ctx, c.who.Holder(), q)
@@ -42,8 +47,10 @@ func (s *Server) interpreterOf(ctx context.Context, c *caller, in *runInput) (id
 	}
 }
 
-// startInside starts r in the interpreter that in names.
-func (s *Server) startInside(ctx context.Context, c *caller, in *runInput, r execution.Request) (started, error) {
+// startInside starts r in the interpreter of directory dir that in names.
+func (s *Server) startInside(ctx context.Context, c *caller, in *runInput, dir string, r execution.Request) (
+	started, error,
+) {
 	r.Session, r.Language, r.Interpreter = "", "", "any"
 	if len(in.Interpreter) > maxInterpreterName {
 		return started{}, &execution.FieldError{Field: "interpreter", Reason: "at most 64 bytes are taken"}
@@ -52,7 +59,7 @@ func (s *Server) startInside(ctx context.Context, c *caller, in *runInput, r exe
 		return started{}, err
 	}
 	for again := false; ; again = true {
-		id, fresh, err := s.interpreterOf(ctx, c, in)
+		id, fresh, err := s.interpreterOf(ctx, c, in, dir)
 		if err != nil {
 			return started{}, err
 		}

@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise"
 	"reprise/internal/execution"
@@ -44,6 +48,29 @@ type startInput struct {
 	runInput
 	StdinOpen bool `json:"stdin_open,omitempty" jsonschema:"for send_stdin"`
 	TTY       bool `json:"tty,omitempty" jsonschema:"run in a terminal of 80 by 24"`
+}
+
+// DirectoryHeader is a header of a request: the directory of a client on this machine, an absolute path with percent
+// encoding. It is to a call what the parameter cwd is, which takes precedence, and gives no right that cwd does not.
+const DirectoryHeader = "Reprise-Directory"
+
+// directory returns the directory in which a requested run works.
+func (s *Server) directory(req mcp.Request, cwd string) (string, error) {
+	if path.IsAbs(cwd) {
+		return cwd, nil
+	}
+	base := s.opts.Directory
+	if extra := req.GetExtra(); extra != nil && extra.Header.Get(DirectoryHeader) != "" {
+		var err error
+		base, err = url.PathUnescape(extra.Header.Get(DirectoryHeader))
+		if err != nil || !path.IsAbs(base) {
+			return "", &execution.FieldError{Field: DirectoryHeader, Reason: "it is an absolute path with percent encoding"}
+		}
+	}
+	if base == "" {
+		return cwd, nil
+	}
+	return path.Join(base, cwd), nil
 }
 
 // request returns the requested run.
@@ -131,6 +158,7 @@ type runStatus struct {
 	Command  string            `json:"command,omitempty"`
 	Argv     []string          `json:"argv,omitempty"`
 	Language string            `json:"language,omitempty"`
+	Cwd      string            `json:"cwd,omitempty"`
 	Session  string            `json:"session,omitempty"`
 	Labels   map[string]string `json:"labels,omitempty"`
 
@@ -148,7 +176,7 @@ type runStatus struct {
 func statusOf(x *execution.Execution) runStatus {
 	st := runStatus{
 		ID: x.ID, Status: string(x.Status), ExitCode: x.ExitCode, Signal: x.Signal, Error: x.Error, Limit: x.Limit,
-		Command: x.Command, Argv: x.Argv, Language: x.Language, Session: x.Session, Labels: x.Labels,
+		Command: x.Command, Argv: x.Argv, Language: x.Language, Cwd: x.Cwd, Session: x.Session, Labels: x.Labels,
 		Created: text(&x.Created), Started: text(x.Started), Ended: text(x.Ended), DurationMS: x.DurationMS,
 		StdoutBytes: x.Bytes.Stdout, StderrBytes: x.Bytes.Stderr, OutputTruncated: x.OutputTruncated,
 	}
@@ -177,17 +205,20 @@ func text(t *execution.Time) string {
 
 // sentence says in a few words how a run is.
 func (st *runStatus) sentence() string {
-	took := ""
+	took, where := "", ""
 	if st.DurationMS != nil {
 		took = fmt.Sprintf(" after %v", time.Duration(*st.DurationMS)*time.Millisecond)
 	}
+	if st.Cwd != "" {
+		where = " in " + st.Cwd
+	}
 	switch execution.Outcome(st.Outcome) {
 	case "":
-		return "execution " + st.ID + " is " + st.Status
+		return "execution " + st.ID + " is " + st.Status + where
 	case execution.Exited:
-		return fmt.Sprintf("execution %s exited with code %d%s", st.ID, deref(st.ExitCode), took)
+		return fmt.Sprintf("execution %s exited with code %d%s%s", st.ID, deref(st.ExitCode), took, where)
 	case execution.Signaled:
-		return fmt.Sprintf("execution %s was killed by SIG%s%s", st.ID, deref(st.Signal), took)
+		return fmt.Sprintf("execution %s was killed by SIG%s%s%s", st.ID, deref(st.Signal), took, where)
 	case execution.LimitExceeded:
 		return fmt.Sprintf("execution %s was ended, for it has exceeded %s%s", st.ID, st.Limit, took)
 	case execution.FailedToStart:
@@ -195,7 +226,7 @@ func (st *runStatus) sentence() string {
 	case execution.Lost:
 		return fmt.Sprintf("execution %s was lost with its server: %s", st.ID, st.Error)
 	}
-	return fmt.Sprintf("execution %s has ended: %s%s", st.ID, st.Outcome, took)
+	return fmt.Sprintf("execution %s has ended: %s%s%s", st.ID, st.Outcome, took, where)
 }
 
 // shownCommand is how much of a command a line about a run has.

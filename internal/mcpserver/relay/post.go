@@ -11,6 +11,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"reprise/internal/backoff"
@@ -88,10 +89,16 @@ func unsent(err error) bool {
 
 func (b *relay) request(ctx context.Context, method string, body []byte) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, method, b.opts.URL, bytes.NewReader(body))
-	if err == nil && b.opts.Token != "" {
+	if err != nil {
+		return nil, err
+	}
+	if b.opts.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+b.opts.Token)
 	}
-	return r, err
+	if b.opts.Directory != "" {
+		r.Header.Set("Reprise-Directory", url.PathEscape(b.opts.Directory))
+	}
+	return r, nil
 }
 
 // modernHeaders mirrors a message in headers, as version 2026-07-28 wants it.

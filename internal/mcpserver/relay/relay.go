@@ -25,6 +25,9 @@ type Options struct {
 	URL string
 	// Token is sent as a bearer token. Default: none.
 	Token string
+	// Directory is sent with each request as the directory of the client, where runs work that name no other; see
+	// mcpserver.DirectoryHeader. Default: none, which is the server's.
+	Directory string
 	// HTTPClient makes the requests. Default: a client without a timeout.
 	HTTPClient *http.Client
 	// GiveUp limits how long a server that cannot be reached is retried before a request is answered with an error.
