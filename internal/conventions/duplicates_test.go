@@ -20,6 +20,7 @@ const maxTwice = 14
 // left out: each is read by itself, and an example is copied by itself. Lines are compared without their indentation;
 // blank lines, comments and imports do not count.
 func TestNoBlockStandsTwice(t *testing.T) {
+	top(t)
 	var files [][]codeLine
 	paths := goFiles(t)
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
@@ -109,6 +110,7 @@ func hashOf(seed maphash.Seed, lines []codeLine) uint64 {
 }
 
 func TestRepeatedLinesAreFound(t *testing.T) {
+	top(t)
 	file := func(path, text string) (lines []codeLine) {
 		for i, line := range strings.Fields(text) {
 			lines = append(lines, codeLine{line, path, i + 1})

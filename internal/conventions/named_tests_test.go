@@ -20,6 +20,7 @@ var (
 // TestNamedTestsExist: each test that the Makefile and the documentation name, as what shows a promise, exists. go test
 // succeeds if its pattern matches nothing.
 func TestNamedTestsExist(t *testing.T) {
+	top(t)
 	names := map[string][]string{}
 	checked := 0
 	for _, path := range commandFiles(t) {

@@ -13,6 +13,7 @@ import (
 // TestRootIsReadInOrder: README names every file of the root package in an order in which a file refers mostly to
 // those before it. References ahead are at most one in six: a Log and what it is made of must name each other.
 func TestRootIsReadInOrder(t *testing.T) {
+	top(t)
 	text, err := os.ReadFile("README.md")
 	check(t, err)
 	_, section, _ := strings.Cut(string(text), "## Where things live, in reading order\n")

@@ -11,6 +11,7 @@ import (
 
 // TestReadmeLibrarySectionWorksOutsideRepository runs the lines of README's library section in a module of its own.
 func TestReadmeLibrarySectionWorksOutsideRepository(t *testing.T) {
+	top(t)
 	text, err := os.ReadFile("README.md")
 	check(t, err)
 	_, section, _ := strings.Cut(string(text), "## As a library\n")

@@ -23,6 +23,7 @@ import (
 var plainPackages = []string{".", "store/memstore", "store/storetest", "sse", "sseclient", "ssehttp", "client"}
 
 func TestPlainPackagesNeedTheStandardLibraryAlone(t *testing.T) {
+	top(t)
 	seen := map[string]bool{}
 	var visit func(dir, via string)
 	visit = func(dir, via string) {
@@ -52,6 +53,7 @@ func TestPlainPackagesNeedTheStandardLibraryAlone(t *testing.T) {
 // TestImportsPointToTheRoot: the root knows no other package, and stores do not know each other. The exception is
 // internal/backoff, which imports nothing of ours: the pauses of the root are those of all packages.
 func TestImportsPointToTheRoot(t *testing.T) {
+	top(t)
 	for _, path := range imports(t, ".") {
 		if strings.HasPrefix(path, "reprise/") && path != "reprise/internal/backoff" {
 			t.Errorf("the root imports %s", path)
@@ -85,6 +87,7 @@ func imports(t *testing.T, dir string) []string {
 }
 
 func TestFilesAreShort(t *testing.T) {
+	top(t)
 	for path := range goFiles(t) {
 		limit := 500
 		if strings.HasSuffix(path, "_test.go") {
@@ -100,6 +103,7 @@ func TestFilesAreShort(t *testing.T) {
 
 // TestTopLevelIsSmall: a reader who opens the repository sees what it is made of on one screen.
 func TestTopLevelIsSmall(t *testing.T) {
+	top(t)
 	entries, err := os.ReadDir(".")
 	check(t, err)
 	folders, files := 0, 0
@@ -118,6 +122,7 @@ func TestTopLevelIsSmall(t *testing.T) {
 }
 
 func TestFunctionsAreShort(t *testing.T) {
+	top(t)
 	for path, f := range goFiles(t) {
 		for _, decl := range f.file.Decls {
 			fn, ok := decl.(*ast.FuncDecl)
@@ -133,6 +138,7 @@ func TestFunctionsAreShort(t *testing.T) {
 
 // TestExportedSymbolsAreDocumented: each has a comment of its own, or stands in a group that has one.
 func TestExportedSymbolsAreDocumented(t *testing.T) {
+	top(t)
 	for path, f := range goFiles(t) {
 		if f.file.Name.Name == "main" || strings.HasSuffix(path, "_test.go") {
 			continue
@@ -189,6 +195,7 @@ func isMethodOfRule(fn *ast.FuncDecl) bool {
 
 // TestSentinelsAreFew: a caller can know all errors that it may branch on.
 func TestSentinelsAreFew(t *testing.T) {
+	top(t)
 	count := 0
 	for path, f := range goFiles(t) {
 		if filepath.Dir(path) != "." || strings.HasSuffix(path, "_test.go") {
@@ -219,6 +226,7 @@ func TestSentinelsAreFew(t *testing.T) {
 
 // TestNamesAreSpecific: no package, file or getter has a generic name such as util.
 func TestNamesAreSpecific(t *testing.T) {
+	top(t)
 	for path, f := range goFiles(t) {
 		base := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(path), ".go"), "_test")
 		for _, word := range []string{"util", "utils", "common", "helper", "helpers", "types", "models", "manager"} {
@@ -237,6 +245,7 @@ func TestNamesAreSpecific(t *testing.T) {
 
 // TestNoFunctionRunsAtInit: importing a package has no effect.
 func TestNoFunctionRunsAtInit(t *testing.T) {
+	top(t)
 	for path, f := range goFiles(t) {
 		for _, decl := range f.file.Decls {
 			if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
@@ -249,6 +258,7 @@ func TestNoFunctionRunsAtInit(t *testing.T) {
 // TestVerdictsAreSetInOnePlace: what is decided about a call stays, since verdict.decide alone sets it, and call.begin
 // makes it new for another try.
 func TestVerdictsAreSetInOnePlace(t *testing.T) {
+	top(t)
 	found := 0
 	for path, f := range goFiles(t) {
 		if strings.Contains(path, "/") || strings.HasSuffix(path, "_test.go") {
@@ -293,6 +303,7 @@ func setsVerdict(n ast.Node) bool {
 
 // TestErrorsAreNotMatchedByText: not in tests either. That an error does not hold a secret may be tested.
 func TestErrorsAreNotMatchedByText(t *testing.T) {
+	top(t)
 	for path, f := range goFiles(t) {
 		ast.Inspect(f.file, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
@@ -357,6 +368,7 @@ func goFiles(t *testing.T) map[string]goFile {
 // TestErrorsLeaveAStoreThroughOnePlace: every method of a Store that returns an error maps it, with storeError, as its
 // last act.
 func TestErrorsLeaveAStoreThroughOnePlace(t *testing.T) {
+	top(t)
 	seen := 0
 	stores := []string{"redisstore", "pgstore", "natsstore", "sqlitestore", "logstore"}
 	for path, f := range goFiles(t) {
@@ -446,6 +458,7 @@ const maxColumns = 120
 // TestLinesAreShort: two files stand side by side on a screen. The exception is a literal that cannot be broken, or
 // that is found by searching for it if it is in one piece; see mayBeLong.
 func TestLinesAreShort(t *testing.T) {
+	top(t)
 	for path := range goFiles(t) {
 		text, err := os.ReadFile(path)
 		check(t, err)
@@ -503,6 +516,7 @@ func mayBeLong(before, literal, after string, several bool) bool {
 }
 
 func TestLongLiteralsAreAllowedOnTheirOwnLines(t *testing.T) {
+	top(t)
 	long := `"` + strings.Repeat("x", 120) + `"`
 	for _, tt := range []struct {
 		before, literal, after string

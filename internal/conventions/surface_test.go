@@ -34,6 +34,7 @@ var surface = map[string]int{
 }
 
 func TestExportedIdentifiersAreFew(t *testing.T) {
+	top(t)
 	count := map[string]int{}
 	for path, f := range goFiles(t) {
 		dir := filepath.ToSlash(filepath.Dir(path))
@@ -93,6 +94,7 @@ func exported(decl ast.Decl) (n int) {
 
 // TestPublicPackagesHaveExamples: go doc shows how a package is used, in lines that compile.
 func TestPublicPackagesHaveExamples(t *testing.T) {
+	top(t)
 	has := map[string]bool{}
 	for path, f := range goFiles(t) {
 		for _, decl := range f.file.Decls {

@@ -12,6 +12,7 @@ import (
 
 // TestTourNamesExist: each row of docs/tour.md names a file and declarations that are in it.
 func TestTourNamesExist(t *testing.T) {
+	top(t)
 	text, err := os.ReadFile("docs/tour.md")
 	check(t, err)
 	row := regexp.MustCompile("(?m)^\\| `([^`]+\\.go)` \\| ([^|]+) \\|")

@@ -20,8 +20,8 @@ const maxInterpreterName = 64
 const endPatience = 15 * time.Second
 
 // interpreterOf returns the interpreter that a call names, and opens one if none is running. Each session, language and
-// directory dir has separate names, so that no session learns those of another. fresh is true if this call has opened the
-// interpreter. The caller may start runs in the session.
+// directory dir has separate names, so that no session learns the names of another. fresh is true if this call has
+// opened the interpreter. The caller may start runs in the session.
 func (s *Server) interpreterOf(ctx context.Context, c *caller, in *runInput, dir string) (
 	id string, fresh bool, err error,
 ) {

@@ -64,7 +64,9 @@ func (s *Server) directory(req mcp.Request, cwd string) (string, error) {
 		var err error
 		base, err = url.PathUnescape(extra.Header.Get(DirectoryHeader))
 		if err != nil || !path.IsAbs(base) {
-			return "", &execution.FieldError{Field: DirectoryHeader, Reason: "it is an absolute path with percent encoding"}
+			return "", &execution.FieldError{
+				Field: DirectoryHeader, Reason: "it must be an absolute path with percent encoding",
+			}
 		}
 	}
 	if base == "" {

@@ -40,8 +40,8 @@ type Options struct {
 	Replica *replica.Member
 	// Name and Version identify the server to clients. Defaults: "reprise" and "".
 	Name, Version string
-	// Directory is the absolute path of the directory in which a run works that names no other, and below which relative
-	// ones lie. DirectoryHeader of a request takes precedence. Default: the directory of the Host.
+	// Directory is the absolute path of the directory in which a run works that names no other, and below which
+	// relative ones lie. DirectoryHeader of a request takes precedence. Default: the directory of the Host.
 	Directory string
 	// MaxBytes is how much output a call shows by default. Default: 30,000.
 	MaxBytes int
