@@ -23,6 +23,16 @@ var interpreterMutants = []mutant{
 		run:  "TestFramesAreFoundHoweverTheyAreCut",
 	},
 	{
+		name: "a call of a window runs where the server does", rule: "R6.14",
+		file: "cmd/reprise/mcp.go", old: "windowsClient(dir), Directory: here(),", new: "windowsClient(dir),",
+		pkg: "./cmd/reprise", run: "TestWindowsRunInTheirOwnDirectories",
+	},
+	{
+		name: "an interpreter of a window starts where the server does", rule: "R6.14",
+		file: "internal/mcpserver/interpreter.go", old: "Session: in.Session, Cwd: dir,", new: "Session: in.Session,",
+		pkg: "./cmd/reprise", run: "TestWindowsRunInTheirOwnDirectories",
+	},
+	{
 		name: "artifacts are read from a working directory below what is hidden", rule: "R6.12 R6.13",
 		file: "internal/artifact/collect_unix.go",
 		old:  "		case slices.Contains(hidden, idOf(st)):\n", new: "		case false:\n",
