@@ -31,7 +31,6 @@ func Identify(paths []string) (list []ID) {
 // Open opens the directory, before the command is started. From then on its name does not matter. If it cannot be
 // opened, Collect says why.
 func (c *Collection) Open() {
-	c.Masked = append(c.Masked, Identify(c.Hidden)...)
 	if c.openDir() {
 		c.Place, _ = idOfOpen(c.dir)
 	}

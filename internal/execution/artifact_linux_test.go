@@ -77,28 +77,46 @@ func TestArtifactsAreOfDirectoryAtStart(t *testing.T) {
 // TestHiddenDirectoryThatWasRenamedHasNoArtifacts: a hidden directory stays hidden under the name that it gets after
 // the start of the server.
 func TestHiddenDirectoryThatWasRenamedHasNoArtifacts(t *testing.T) {
-	above := t.TempDir()
-	secrets := filepath.Join(above, "data")
-	moved := filepath.Join(t.TempDir(), "moved")
-	if err := os.Mkdir(secrets, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	h := newHost(t, execution.Options{
-		Isolation: isolation.Config{Masks: masks(t, secrets)},
-	})
-	for _, err := range []error{
-		os.WriteFile(filepath.Join(secrets, "token"), []byte("secret"), 0o600),
-		os.Rename(above, moved), os.MkdirAll(secrets, 0o700),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	x := start(t, h, execution.Request{Command: "true", Cwd: moved, Artifacts: []string{"data/token", "."}})
-	x = finish(t, h, x.ID)
-	wantOutcome(t, x, execution.Exited, 0, "")
-	if len(x.Artifacts) > 0 {
-		t.Errorf("kept: %+v", x.Artifacts)
+	for _, when := range []string{"before the run", "during the run"} {
+		t.Run(when, func(t *testing.T) {
+			base := t.TempDir()
+			above, moved := filepath.Join(base, "above"), filepath.Join(base, "moved")
+			secrets := filepath.Join(above, "data")
+			if err := os.MkdirAll(secrets, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			h := newHost(t, execution.Options{Isolation: isolation.Config{Masks: masks(t, secrets)}})
+			rename := func() {
+				t.Helper()
+				for _, err := range []error{
+					os.WriteFile(filepath.Join(secrets, "token"), []byte("secret"), 0o600),
+					os.Rename(above, moved), os.MkdirAll(secrets, 0o700),
+				} {
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if when == "before the run" {
+				rename()
+			}
+			x := start(t, h, execution.Request{
+				Command: "echo begun; while [ ! -e go ]; do sleep 0.01; done", Cwd: base,
+				Artifacts: []string{"moved/data/token", "moved"},
+			})
+			await(t, h, x.ID, "begun")
+			if when == "during the run" {
+				rename()
+			}
+			if err := os.WriteFile(filepath.Join(base, "go"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			x = finish(t, h, x.ID)
+			wantOutcome(t, x, execution.Exited, 0, "")
+			if len(x.Artifacts) > 0 {
+				t.Errorf("kept: %+v", x.Artifacts)
+			}
+		})
 	}
 }
 
