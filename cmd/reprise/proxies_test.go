@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"os"
@@ -16,6 +17,13 @@ import (
 
 // proxied sends a request as a proxy of a client does, and returns the status and the head of the answer.
 func proxied(t *testing.T, method, url, client, proto string, header ...string) (int, http.Header) {
+	t.Helper()
+	res, _ := proxiedText(t, method, url, client, proto, header...)
+	return res.StatusCode, res.Header
+}
+
+// proxiedText is proxied with the body of the response.
+func proxiedText(t *testing.T, method, url, client, proto string, header ...string) (*http.Response, []byte) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
 	if err != nil {
@@ -32,8 +40,8 @@ func proxied(t *testing.T, method, url, client, proto string, header ...string) 
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	_, _ = io.Copy(io.Discard, res.Body)
-	return res.StatusCode, res.Header
+	text, _ := io.ReadAll(res.Body)
+	return res, text
 }
 
 // TestServeBehindTrustedProxies: guesses are counted, and acts are recorded, by the address of the client, and the
@@ -73,17 +81,22 @@ func TestServeBehindTrustedProxies(t *testing.T) {
 		t.Errorf("a right credential of the first: %d", status)
 	}
 	_, plain := proxied(t, "POST", url+"/v1/login", "203.0.113.3", "http", right)
-	_, secure := proxied(t, "POST", url+"/v1/login", "203.0.113.4", "https", right)
+	secure, text := proxiedText(t, "POST", url+"/v1/login", "203.0.113.4", "https", right)
+	var login struct{ Secret string }
+	if err := json.Unmarshal(text, &login); err != nil {
+		t.Fatal(err)
+	}
 	if cookie := plain.Get("Set-Cookie"); strings.Contains(cookie, "Secure") ||
 		!strings.HasPrefix(cookie, "reprise_login=") {
 		t.Errorf("without TLS the cookie is %q", cookie)
 	}
-	cookie, _, _ := strings.Cut(secure.Get("Set-Cookie"), ";")
-	if !strings.HasPrefix(cookie, "__Host-reprise_login=") || !strings.Contains(secure.Get("Set-Cookie"), "; Secure") {
-		t.Errorf("behind TLS the cookie is %q", secure.Get("Set-Cookie"))
+	cookie, _, _ := strings.Cut(secure.Header.Get("Set-Cookie"), ";")
+	if !strings.HasPrefix(cookie, "__Host-reprise_login=") ||
+		!strings.Contains(secure.Header.Get("Set-Cookie"), "; Secure") {
+		t.Errorf("behind TLS the cookie is %q", secure.Header.Get("Set-Cookie"))
 	}
 	if status, _ := proxied(
-		t, "GET", url+"/v1/streams", "203.0.113.4", "https", "Cookie: "+cookie,
+		t, "GET", url+"/v1/streams", "203.0.113.4", "https", "Cookie: "+cookie, "Login-Secret: "+login.Secret,
 	); status != http.StatusOK {
 		t.Errorf("with the cookie: %d", status)
 	}

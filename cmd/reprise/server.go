@@ -359,8 +359,9 @@ func newLogger(format string, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stderr, opts))
 }
 
-// consoleURL is the address of the web console. On a terminal it lets a person in at once: what is behind the "#" is
-// sent to no server, and the page takes it out of the address. It must not lie in the log of whatever reads stdout.
+// consoleURL is the address of the web console. On a terminal it has the token, and the page asks whether to log in by
+// it: what is behind the "#" is sent to no server, and the page takes it out of the address. It must not lie in the log
+// of whatever reads stdout.
 func (s *server) consoleURL(c *serveCmd) string {
 	address := s.front.url() + "/"
 	if c.Auth != "token" || !isTerminal(stdout) {

@@ -100,7 +100,7 @@ func TestServeOverTLS(t *testing.T) {
 	}
 	res.Body.Close()
 	cookie := res.Header.Get("Set-Cookie")
-	if res.StatusCode != http.StatusNoContent || !strings.HasPrefix(cookie, "__Host-reprise_login=") ||
+	if res.StatusCode != http.StatusOK || !strings.HasPrefix(cookie, "__Host-reprise_login=") ||
 		!strings.Contains(cookie, "Secure") {
 		t.Errorf("status %d, cookie %q", res.StatusCode, cookie)
 	}

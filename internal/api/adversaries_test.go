@@ -73,9 +73,13 @@ func (v *victimFixture) adversaries(i *issuer) []*adversary {
 // cookie logs in.
 func (w *fixture) cookie(credential string) func(*http.Request) {
 	w.Helper()
-	a := w.send(wireRequest{method: "POST", path: "/v1/login"}, bearer(credential)).is(204)
-	pair, _, _ := strings.Cut(a.header.Get("Set-Cookie"), ";")
-	return func(r *http.Request) { r.Header.Set("Cookie", pair) }
+	login := w.send(wireRequest{method: "POST", path: "/v1/login"}, bearer(credential)).login()
+	return func(r *http.Request) {
+		for _, header := range login {
+			name, value, _ := strings.Cut(header, ": ")
+			r.Header.Set(name, value)
+		}
+	}
 }
 
 func withTicket(ticket string) func(*http.Request) {

@@ -36,6 +36,7 @@ func (v *victimFixture) deadCredentials(i *issuer) map[string]func(*http.Request
 	_, living := v.key(reprise.DefaultTenant, all...)
 	loggedOut := v.cookie(living)
 	v.send(wireRequest{method: "DELETE", path: "/v1/login"}, loggedOut).is(204)
+	login := v.cookie(living)
 	ticket := v.do("POST", "/v1/tickets", stream+`}`).is(201).text("ticket")
 	brief := v.do("POST", "/v1/tickets", stream+`,"ttl":"1s"}`).is(201).text("ticket")
 	v.eventually("the ticket expires", func() bool {
@@ -60,6 +61,7 @@ func (v *victimFixture) deadCredentials(i *issuer) map[string]func(*http.Request
 		"a token that is cut":         bearer(token[:len(token)-1]),
 		"a login that has ended":      loggedOut,
 		"a login of a revoked key":    revokedLogin,
+		"a login without its secret":  func(r *http.Request) { login(r); r.Header.Del(identity.LoginHeader) },
 		"an expired ticket":           withTicket(brief),
 		"a ticket of a revoked key":   withTicket(ticketOfRevoked),
 		"a ticket that was changed":   withTicket(unlike(ticket)),

@@ -270,6 +270,13 @@ func (w *fixture) do(method, path, body string, headers ...string) *answer {
 	return &answer{w, fmt.Sprintf("%s %.200s", method, path), res.StatusCode, res.Header, string(text)}
 }
 
+// login returns the headers of a login from the answer to it: its cookie and its secret.
+func (a *answer) login() []string {
+	a.w.Helper()
+	cookie, _, _ := strings.Cut(a.is(200).header.Get("Set-Cookie"), ";")
+	return []string{"Cookie: " + cookie, identity.LoginHeader + ": " + a.text("secret")}
+}
+
 func (a *answer) is(status int) *answer {
 	a.w.Helper()
 	if a.status != status {

@@ -200,9 +200,8 @@ func (w *fixture) endsWithItsToken(i *issuer, life time.Duration) bool {
 		w.with(credential, func() { res = w.open(method, path, body, headers...) })
 		return res
 	}
-	login := send(token, "POST", "/v1/login", "")
-	login.Body.Close()
-	cookie, _, _ := strings.Cut(login.Header.Get("Set-Cookie"), ";")
+	var login []string
+	w.with(token, func() { login = w.do("POST", "/v1/login", "").login() })
 	asked := send(token, "POST", "/v1/tickets", `{"stream":"s","ttl":"1h"}`)
 	var ticket struct{ Events string }
 	_ = json.NewDecoder(asked.Body).Decode(&ticket) // refused, it has none
@@ -210,7 +209,7 @@ func (w *fixture) endsWithItsToken(i *issuer, life time.Duration) bool {
 	const events = "/v1/streams/s/events"
 	open := map[string]*http.Response{
 		"token":  send(token, "GET", events, "", asLines),
-		"cookie": send("", "GET", events, "", asLines, "Cookie: "+cookie),
+		"cookie": send("", "GET", events, "", append(login, asLines)...),
 		"ticket": send("", "GET", cmp.Or(ticket.Events, events), "", asLines),
 	}
 	for name, res := range open {
@@ -231,7 +230,7 @@ func (w *fixture) endsWithItsToken(i *issuer, life time.Duration) bool {
 	}
 	w.with(token, func() { w.do("GET", events, "").refused(401, "unauthenticated") })
 	w.with("", func() {
-		w.do("GET", events, "", "Cookie: "+cookie).refused(401, "unauthenticated")
+		w.do("GET", events, "", login...).refused(401, "unauthenticated")
 		w.do("GET", ticket.Events, "").refused(401, "unauthenticated")
 	})
 	return true

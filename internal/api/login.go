@@ -15,13 +15,18 @@ import (
 // maxLogin bounds the body of a login, which anybody may send.
 const maxLogin = 4 << 10
 
+// loginBody is the second secret of a login, which each request with its cookie has to carry.
+type loginBody struct {
+	Secret string `json:"secret"`
+}
+
 // login sets the cookie for a token. The token is in the body or, without a body, in the header Authorization.
 func (s *Server) login(x *exchange) error {
 	token, err := s.loginToken(x)
 	if err != nil {
 		return err
 	}
-	cookie, who, err := s.gate.Login(x.r, token)
+	login, who, err := s.gate.Login(x.r, token)
 	if err == nil {
 		err = s.recordLogin(x, &who)
 	}
@@ -29,8 +34,8 @@ func (s *Server) login(x *exchange) error {
 		return err
 	}
 	httpserver.Authenticated(x.r)
-	http.SetCookie(x.w, cookie)
-	return x.done()
+	http.SetCookie(x.w, login.Cookie)
+	return s.answer(x, http.StatusOK, loginBody{Secret: login.Secret})
 }
 
 // loginToken reads the token of a login. Its sender is not known, so the whole body has the time of one pause.

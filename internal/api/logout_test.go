@@ -31,34 +31,30 @@ func TestLogoutEndsTheLogin(t *testing.T) {
 	keys := reprise.NewKeyset()
 	w := start(t, setup{keys: keys, gate: identity.Options{Logins: openLogins(t, path)}})
 	w.stream("s", "first")
-	login := func() string {
-		cookie, _, _ := strings.Cut(w.do("POST", "/v1/login", "").is(204).header.Get("Set-Cookie"), ";")
-		return "Cookie: " + cookie
-	}
-	mine, other := login(), login()
+	mine, other := w.do("POST", "/v1/login", "").login(), w.do("POST", "/v1/login", "").login()
 	w.with("", func() {
-		following := w.follow("/v1/streams/s/events", asSSE, mine)
-		others := w.follow("/v1/streams/s/events", asSSE, other)
+		following := w.follow("/v1/streams/s/events", append(mine, asSSE)...)
+		others := w.follow("/v1/streams/s/events", append(other, asSSE)...)
 		defer others.body.Close()
-		a := w.do("DELETE", "/v1/login", "", mine).is(204)
+		a := w.do("DELETE", "/v1/login", "", mine...).is(204)
 		if cookie := a.header.Get("Set-Cookie"); !strings.Contains(cookie, "Max-Age=0") {
 			t.Errorf("the browser keeps %q", cookie)
 		}
 		if _, err := io.ReadAll(following.in); err != nil { // it would go on without end
 			t.Error(err)
 		}
-		w.do("GET", "/v1/streams", "", mine).refused(401, "unauthenticated")
-		w.do("DELETE", "/v1/login", "", mine).is(204) // again
-		w.do("DELETE", "/v1/login", "").is(204)       // nobody
+		w.do("GET", "/v1/streams", "", mine...).refused(401, "unauthenticated")
+		w.do("DELETE", "/v1/login", "", mine...).is(204) // again
+		w.do("DELETE", "/v1/login", "").is(204)          // nobody
 		w.do("DELETE", "/v1/login", "", "Cookie: reprise_login=nonsense").is(204)
-		w.do("GET", "/v1/streams", "", other).is(200)
+		w.do("GET", "/v1/streams", "", other...).is(200)
 		if line := others.line(); line != "retry: 1000" {
 			t.Errorf("the other login reads %q", line)
 		}
 	})
 	later := start(t, setup{keys: keys, gate: identity.Options{Logins: openLogins(t, path)}})
 	later.with("", func() {
-		later.do("GET", "/v1/streams", "", mine).refused(401, "unauthenticated")
-		later.do("GET", "/v1/streams", "", other).is(200)
+		later.do("GET", "/v1/streams", "", mine...).refused(401, "unauthenticated")
+		later.do("GET", "/v1/streams", "", other...).is(200)
 	})
 }

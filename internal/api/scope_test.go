@@ -347,10 +347,11 @@ func revocationEndsWhatIsOpen(t *testing.T, at, w *fixture) {
 	w.eventually("the replica knows the key", func() bool { _, err := w.keys.Key(id); return err == nil })
 	watch := "/v1/files/watches/" + w.do("POST", "/v1/files/watches", `{"path":"work"}`).is(200).text("id") + "/events"
 	task, others := w.task("test."+id, ""), w.task("test.other", "")
-	var ticket, cookie string
+	var ticket string
+	var login []string
 	w.with(key, func() {
 		ticket = w.do("POST", "/v1/tickets", `{"stream":"a-mine"}`).is(201).text("events")
-		cookie, _, _ = strings.Cut(w.do("POST", "/v1/login", "").is(204).header.Get("Set-Cookie"), ";")
+		login = w.do("POST", "/v1/login", "").login()
 	})
 	type request struct{ path, authorization, header string }
 	readings := []request{
@@ -359,14 +360,14 @@ func revocationEndsWhatIsOpen(t *testing.T, at, w *fixture) {
 		{watch, key, asSSE},
 		{"/v1/executions/mine/events", key, asLines},
 		{"/v1/executions/mine/stdout?follow=true", key, "Accept: */*"},
-		{"/v1/streams/a-mine/events", "", "Cookie: " + cookie},
+		{"/v1/streams/a-mine/events", "", login[0]},
 		{ticket, "", asLines},
 	}
 	var open []*http.Response
 	for _, r := range readings {
 		headers := []string{r.header}
 		if strings.HasPrefix(r.header, "Cookie") {
-			headers = append(headers, asSSE)
+			headers = append(login, asSSE)
 		}
 		w.with(r.authorization, func() {
 			res := w.open("GET", r.path, "", headers...)

@@ -244,11 +244,12 @@ func (s *server) ended(id string) map[string]any {
 	return nil
 }
 
-// login opens the page and logs in by the fragment.
+// login opens the page and logs in by the fragment, as the page asks.
 func (s *server) login(b *browser, width, height int, hash string) *page {
 	s.Helper()
 	p := b.open(s, width, height)
 	p.visit(s.url + "/#token=" + url.QueryEscape(s.token))
+	p.click("button", "Log in as")
 	p.until(`document.querySelector("nav")`)
 	p.eval(fmt.Sprintf("location.hash = %q", hash))
 	return p

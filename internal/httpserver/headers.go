@@ -5,7 +5,7 @@ import "net/http"
 // singletons are the headers of requests that have one value.
 var singletons = []string{
 	"Authorization", "Content-Type", "Execution-Hold", "Execution-Receipts", "Idempotency-Key", "If-Range",
-	"Last-Event-Id", "Origin", "Producer-Epoch", "Producer-Id", "Producer-Seq", "Range",
+	"Last-Event-Id", "Login-Secret", "Origin", "Producer-Epoch", "Producer-Id", "Producer-Seq", "Range",
 }
 
 // RepeatedHeader returns a header that r has more than once although it has one value, or "" if there is none. Such a

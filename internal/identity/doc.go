@@ -12,7 +12,8 @@
 //
 //   - a credential in the header Authorization, which the [Verifier] checks. This package has a Verifier for a single
 //     token; package apikey has one for API keys.
-//   - the login cookie, for pages of our own origin, made by [Gate.Login].
+//   - the login cookie together with its secret in the header [LoginHeader], for pages of our own origin, made by
+//     [Gate.Login].
 //   - a ticket in the query of the URL, made by [Gate.Ticket]: it reads one
 //     stream until it expires, and nothing else. It is for EventSource, which cannot
 //     send headers.

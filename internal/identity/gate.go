@@ -3,6 +3,9 @@ package identity
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
@@ -24,6 +27,10 @@ func cookieName(r *http.Request) string {
 	}
 	return CookieName
 }
+
+// LoginHeader is the header that has to carry the second secret of a login with each use of its cookie. Browsers send a
+// cookie to every port of its host, so other programs see it; the secret is seen only by pages of our own origin.
+const LoginHeader = "Login-Secret"
 
 // TicketParam is the query parameter that carries a ticket.
 const TicketParam = "ticket"
@@ -134,7 +141,7 @@ func anybody() Principal {
 
 func (g *Gate) identify(r *http.Request) (Principal, error) {
 	if ticket := ticketOf(r); ticket != "" {
-		return g.issued(r, ticketLabel, ticket)
+		return g.ticket(r, ticket)
 	}
 	if g.verifier == nil {
 		return anybody(), nil
@@ -148,7 +155,7 @@ func (g *Gate) identify(r *http.Request) (Principal, error) {
 	}
 	certificate := certificateOf(r)
 	if cookie, err := r.Cookie(cookieName(r)); err == nil {
-		p, err := g.issued(r, cookieLabel, cookie.Value)
+		p, err := g.loggedIn(r, cookie.Value)
 		if err == nil || certificate == nil {
 			return p, err
 		}
@@ -187,12 +194,46 @@ func bearer(header string) (string, error) {
 	return strings.TrimSpace(credential), nil
 }
 
-// issued checks a cookie or ticket that the Gate has given out, and looks up the credential that it names.
-func (g *Gate) issued(r *http.Request, label, text string) (Principal, error) {
-	c, err := unseal(g.keys, label, text, time.Now())
+// login reads the cookie of a login, which counts only together with its second secret. A wrong secret is no guess: the
+// cookie is right, and a tab of the browser may have the secret of an earlier login.
+func (g *Gate) login(r *http.Request, cookie string) (claims, error) {
+	c, err := unseal(g.keys, cookieLabel, cookie, time.Now())
+	if err != nil {
+		return c, err
+	}
+	if subtle.ConstantTimeCompare([]byte(digest(r.Header.Get(LoginHeader))), []byte(c.Secret)) != 1 {
+		return c, fmt.Errorf("%w: the cookie of a login counts only with its secret in the header %s",
+			ErrUnauthenticated, LoginHeader)
+	}
+	return c, nil
+}
+
+// digest is what a cookie reveals of the second secret of its login.
+func digest(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// loggedIn checks the cookie of a login, and looks up the credential that it names.
+func (g *Gate) loggedIn(r *http.Request, cookie string) (Principal, error) {
+	c, err := g.login(r, cookie)
 	if err != nil {
 		return Principal{}, err
 	}
+	return g.issued(r, c)
+}
+
+// ticket checks a ticket, and looks up the credential that it names.
+func (g *Gate) ticket(r *http.Request, text string) (Principal, error) {
+	c, err := unseal(g.keys, ticketLabel, text, time.Now())
+	if err != nil {
+		return Principal{}, err
+	}
+	return g.issued(r, c)
+}
+
+// issued looks up the credential that a cookie or ticket names.
+func (g *Gate) issued(r *http.Request, c claims) (Principal, error) {
 	p, err := g.current(r.Context(), c.Credential)
 	if err != nil {
 		return Principal{}, err
@@ -218,31 +259,39 @@ func (g *Gate) current(ctx context.Context, credential string) (Principal, error
 	return g.verifier.Current(ctx, credential)
 }
 
-// Login verifies a credential and returns a cookie that represents it, and its principal. An open Gate accepts any
-// credential and returns a cookie without effect. The errors are those of Identify; r is the request with the
+// Login is what a browser gets for a credential: a cookie that no script can read, and a secret that the page keeps and
+// sends as LoginHeader. Neither counts without the other.
+type Login struct {
+	Cookie *http.Cookie
+	Secret string
+}
+
+// Login verifies a credential and returns a login that represents it, and its principal. An open Gate accepts any
+// credential and returns a login without effect. The errors are those of Identify; r is the request with the
 // credential.
-func (g *Gate) Login(r *http.Request, credential string) (*http.Cookie, Principal, error) {
+func (g *Gate) Login(r *http.Request, credential string) (Login, Principal, error) {
 	p := anybody()
 	if g.verifier != nil {
 		var err error
 		if p, err = g.verify(r, credential); err != nil {
-			return nil, p, g.noteGuess(r, err)
+			return Login{}, p, g.noteGuess(r, err)
 		}
 	}
+	secret := rand.Text()
 	expires := earlier(time.Now().Add(g.opts.CookieTTL), p.Expires)
 	value, err := seal(g.keys, cookieLabel, claims{
-		Credential: p.Credential, ID: rand.Text()[:16], Expires: expires.Unix(),
+		Credential: p.Credential, ID: rand.Text()[:16], Secret: digest(secret), Expires: expires.Unix(),
 	})
 	if err != nil {
-		return nil, p, err
+		return Login{}, p, err
 	}
 	cookie := g.cookie(r, value)
 	cookie.Expires = expires
-	return cookie, p, nil
+	return Login{Cookie: cookie, Secret: secret}, p, nil
 }
 
-// Logout ends the login whose cookie r carries, with its connections, and returns the cookie that deletes it in a
-// browser. It returns the cookie also with an error, which means that other replicas may not know of the logout.
+// Logout ends the login whose cookie and secret r carries, with its connections, and returns the cookie that deletes it
+// in a browser. It returns the cookie also with an error, which means that other replicas may not know of the logout.
 func (g *Gate) Logout(r *http.Request) (*http.Cookie, error) {
 	forget := g.cookie(r, "")
 	forget.MaxAge = -1
@@ -250,7 +299,7 @@ func (g *Gate) Logout(r *http.Request) (*http.Cookie, error) {
 	if err != nil || g.opts.Logins == nil {
 		return forget, nil //nolint:nilerr // a sender without a cookie is logged out
 	}
-	c, err := unseal(g.keys, cookieLabel, cookie.Value, time.Now())
+	c, err := g.login(r, cookie.Value)
 	if err != nil || c.ID == "" {
 		return forget, nil //nolint:nilerr // it is good for nothing
 	}

@@ -116,26 +116,28 @@ func TestCookieStandsForTheToken(t *testing.T) {
 		if _, _, err := gate.Login(request("/"), secret+"x"); !errors.Is(err, identity.ErrUnauthenticated) {
 			t.Errorf("a wrong token: %v", err)
 		}
-		cookie, _, err := gate.Login(request("/"), secret)
+		login, _, err := gate.Login(request("/"), secret)
+		cookie := login.Cookie
 		if err != nil || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Secure ||
 			strings.Contains(cookie.Value, secret) {
 			t.Fatalf("%+v, %v", cookie, err)
 		}
 		if overTLS, _, err := gate.Login(httptest.NewRequest("POST", "https://x/", nil), secret); err != nil ||
-			!overTLS.Secure {
+			!overTLS.Cookie.Secure {
 			t.Errorf("over TLS: %+v, %v", overTLS, err)
 		}
+		with := "Login-Secret: " + login.Secret
 		header := "Cookie: " + identity.CookieName + "=" + cookie.Value
-		p, err := gate.Identify(request("/", header))
+		p, err := gate.Identify(request("/", header, with))
 		if err != nil || !p.May(identity.ScopeRun) || !p.Expires.Equal(cookie.Expires.Truncate(time.Second)) {
 			t.Errorf("%+v, %v", p, err)
 		}
 		changed := identity.NewGate(keys, verifier(t, secret+"-changed"), nil)
-		if _, err := changed.Identify(request("/", header)); !errors.Is(err, identity.ErrUnauthenticated) {
+		if _, err := changed.Identify(request("/", header, with)); !errors.Is(err, identity.ErrUnauthenticated) {
 			t.Errorf("after the token was changed: %v", err)
 		}
 		otherKeys := identity.NewGate(reprise.NewKeyset(), verifier(t, secret), nil)
-		if _, err := otherKeys.Identify(request("/", header)); !errors.Is(err, identity.ErrUnauthenticated) {
+		if _, err := otherKeys.Identify(request("/", header, with)); !errors.Is(err, identity.ErrUnauthenticated) {
 			t.Errorf("under other keys: %v", err)
 		}
 		for i := range cookie.Value {
@@ -144,14 +146,14 @@ func TestCookieStandsForTheToken(t *testing.T) {
 			if p, err := gate.Identify(request("/?ticket=" + cookie.Value)); err == nil {
 				t.Fatalf("a cookie was taken for a ticket: %+v", p)
 			}
-			r := request("/")
+			r := request("/", with)
 			r.Header.Set("Cookie", identity.CookieName+"="+string(forged))
 			if p, err := gate.Identify(r); err == nil {
 				t.Fatalf("forged at %d: %+v", i, p)
 			}
 		}
 		time.Sleep(time.Hour) // of the bubble
-		if _, err := gate.Identify(request("/", header)); err == nil {
+		if _, err := gate.Identify(request("/", header, with)); err == nil {
 			t.Error("the cookie is good for longer than it should be")
 		}
 	})

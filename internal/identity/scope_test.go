@@ -120,7 +120,7 @@ func (c *changing) Current(_ context.Context, credential string) (identity.Princ
 func TestCookiesAndTicketsAreLookedUp(t *testing.T) {
 	v := &changing{p: identity.Principal{Name: "n", Tenant: "acme", Credential: "c1", Grants: identity.AllGrants()}}
 	gate := identity.NewGate(reprise.NewKeyset(), v, nil)
-	cookie, _, err := gate.Login(request("/"), secret)
+	login, _, err := gate.Login(request("/"), secret)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,8 @@ func TestCookiesAndTicketsAreLookedUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	byCookie, byTicket := request("/", "Cookie: "+cookie.Name+"="+cookie.Value), request("/?ticket="+text)
+	byCookie, byTicket := request("/", "Login-Secret: "+login.Secret), request("/?ticket="+text)
+	byCookie.AddCookie(login.Cookie)
 	v.p.Tenant, v.p.Grants = "moved", []identity.Grant{{Scope: identity.ScopeRead, Prefix: "x"}}
 	p, err := gate.Identify(byCookie)
 	if err != nil || p.Tenant != "moved" || p.May(identity.ScopeRun) {
@@ -154,13 +155,15 @@ func TestCookiesAndTicketsAreLookedUp(t *testing.T) {
 
 func TestCookieIsOfThisHostOverTLS(t *testing.T) {
 	gate := identity.NewGate(reprise.NewKeyset(), verifier(t, secret), nil)
-	cookie, _, err := gate.Login(httptest.NewRequest("POST", "https://x/", nil), secret)
+	login, _, err := gate.Login(httptest.NewRequest("POST", "https://x/", nil), secret)
+	cookie := login.Cookie
 	if err != nil || cookie.Name != "__Host-"+identity.CookieName || !cookie.Secure || cookie.Path != "/" ||
 		cookie.Domain != "" {
 		t.Fatalf("%+v, %v", cookie, err)
 	}
 	r := httptest.NewRequest("GET", "https://x/", nil)
 	r.AddCookie(cookie)
+	r.Header.Set(identity.LoginHeader, login.Secret)
 	if _, err := gate.Identify(r); err != nil {
 		t.Error(err)
 	}
@@ -169,7 +172,8 @@ func TestCookieIsOfThisHostOverTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	r = httptest.NewRequest("GET", "https://x/", nil)
-	r.AddCookie(plain) // which another page of the site may have set
+	r.Header.Set(identity.LoginHeader, plain.Secret)
+	r.AddCookie(plain.Cookie) // which another page of the site may have set
 	if _, err := gate.Identify(r); !errors.Is(err, identity.ErrUnauthenticated) {
 		t.Errorf("a cookie without the prefix: %v", err)
 	}

@@ -12,7 +12,7 @@ import (
 
 // The labels separate the purposes of signatures.
 const (
-	cookieLabel = "reprise login 2"
+	cookieLabel = "reprise login 3"
 	ticketLabel = "reprise ticket 2"
 )
 
@@ -26,8 +26,9 @@ const maxSignedBytes = 4096
 type claims struct {
 	Credential string `json:"credential,omitempty"`
 	Stream     string `json:"stream,omitempty"`
-	ID         string `json:"id,omitempty"` // of a login
-	Expires    int64  `json:"expires"`      // Unix seconds
+	ID         string `json:"id,omitempty"`     // of a login
+	Secret     string `json:"secret,omitempty"` // digest of the second secret of a login
+	Expires    int64  `json:"expires"`          // Unix seconds
 	// Begun, in Unix seconds, is when the first ticket was issued of those that were renewed since, and TTL, in
 	// seconds, how long each of them lives. Logins have neither.
 	Begun int64 `json:"begun,omitempty"`

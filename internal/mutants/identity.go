@@ -5,6 +5,17 @@ package main
 // identityMutants are faults in who is let in, and for how long.
 var identityMutants = []mutant{
 	{
+		name: "the cookie of a login counts alone", rule: "R10.1",
+		file: "internal/identity/gate.go", old: "[]byte(c.Secret)) != 1 {", new: "[]byte(c.Secret)) > 1 {",
+		pkg: "./internal/api", run: "TestCookieCountsOnlyWithItsSecret",
+	},
+	{
+		name: "a login ends by its cookie alone", rule: "R10.1",
+		file: "internal/identity/gate.go", old: "	c, err := g.login(r, cookie.Value)\n	if err != nil || c.ID",
+		new: "	c, err := unseal(g.keys, cookieLabel, cookie.Value, time.Now())\n	if err != nil || c.ID",
+		pkg: "./internal/api", run: "TestCookieCountsOnlyWithItsSecret",
+	},
+	{
 		name: "a proof is good for every address", rule: "R10.1",
 		file: "internal/serverproof/serverproof.go", old: "label, challenge, address)", new: "label, challenge, \"\")",
 		pkg: "./client", run: "TestTokenIsSentToProvenServerOnly",

@@ -25,18 +25,19 @@ func TestCookiesOfTokensAreGoodOnEveryReplica(t *testing.T) {
 	keys, err := reprise.LoadKeyset(filepath.Join(t.TempDir(), "keys"))
 	ok(t, err)
 	r := httptest.NewRequest(http.MethodPost, "/v1/login", nil)
-	cookie, who, err := identity.NewGate(keys, p.verifier(issuer, oidc.Options{}), nil).Login(r, token)
+	login, who, err := identity.NewGate(keys, p.verifier(issuer, oidc.Options{}), nil).Login(r, token)
 	ok(t, err)
 	for _, secret := range []string{token, "secret-club", "a@b.org"} {
 		if strings.Contains(who.Credential, secret) {
 			t.Errorf("the cookie holds %q: %s", secret, who.Credential)
 		}
 	}
-	if cookie.Expires.After(who.Expires) {
-		t.Errorf("the cookie is good until %v, the token until %v", cookie.Expires, who.Expires)
+	if login.Cookie.Expires.After(who.Expires) {
+		t.Errorf("the cookie is good until %v, the token until %v", login.Cookie.Expires, who.Expires)
 	}
 	use := httptest.NewRequest(http.MethodGet, "/v1/streams", nil)
-	use.AddCookie(cookie)
+	use.AddCookie(login.Cookie)
+	use.Header.Set(identity.LoginHeader, login.Secret)
 	identify := func(issuer oidc.Issuer) (again identity.Principal, err error) {
 		v := p.verifier(issuer, oidc.Options{})
 		await(t, "the keys are fetched", func() bool {

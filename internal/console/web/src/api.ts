@@ -1,4 +1,6 @@
-// Requests to the server that the page came from. The cookie of the login goes with them.
+// Requests to the server that the page came from. The cookie of the login and its secret go with them.
+
+import { loginHeader, theLogin } from './login'
 
 /** A refusal in the server's words (RFC 9457), or in ours where the server was not reached. */
 export class Problem extends Error {
@@ -28,6 +30,13 @@ function unreachable(): Problem {
 
 const passing = [408, 425, 429, 500, 502, 503, 504]
 
+/** The headers of a request with the secret of the login, unless it has a credential of its own. */
+export function withLogin(init: HeadersInit = {}): Headers {
+  const headers = new Headers(init)
+  if (theLogin.secret !== '' && !headers.has('Authorization')) headers.set(loginHeader, theLogin.secret)
+  return headers
+}
+
 /** Whoever wants to know that the login is no longer good. */
 let onLoggedOut: () => void = () => {}
 
@@ -38,15 +47,19 @@ export function watchLogin(loggedOut: () => void): void {
 /** Sends a request and returns the answer if it is a success. */
 export async function send(path: string, init: RequestInit = {}): Promise<Response> {
   let response: Response
+  const headers = withLogin(init.headers)
+  const sent = headers.get(loginHeader) ?? ''
   try {
-    response = await fetch(path, { cache: 'no-store', redirect: 'error', ...init })
+    response = await fetch(path, { cache: 'no-store', redirect: 'error', ...init, headers })
   } catch (error) {
     if (init.signal?.aborted) throw error
     throw unreachable()
   }
   if (response.ok) return response
   const problem = await refusal(response)
-  if (problem.code === 'unauthenticated' && path !== '/v1/login') onLoggedOut()
+  const own = !headers.has('Authorization') && path !== '/v1/login'
+  // A newer login may have begun meanwhile.
+  if (problem.code === 'unauthenticated' && own && sent === theLogin.secret) onLoggedOut()
   throw problem
 }
 
@@ -69,6 +82,32 @@ async function refusal(response: Response): Promise<Problem> {
 /** The JSON of an answer. */
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   return (await (await send(path, signal ? { signal } : {})).json()) as T
+}
+
+/** Exchanges a token for a login. */
+export async function logIn(token: string): Promise<void> {
+  theLogin.begin((await call<{ secret: string }>('POST', '/v1/login', { token })).secret)
+}
+
+/** Who sends a request. */
+export interface Who {
+  principal: string | null
+  tenant: string
+}
+
+/** Whom a token stands for; without one, whom the login stands for. */
+export async function whoIs(token?: string): Promise<Who> {
+  const headers: Record<string, string> = token === undefined ? {} : { Authorization: `Bearer ${token}` }
+  return (await (await send('/v1/quota', { headers })).json()) as Who
+}
+
+/** Downloads a file of an execution. A link carries no secret, so it gets a ticket, which reads that execution alone. */
+export async function download(execution: string, channel: 'stdout' | 'stderr'): Promise<void> {
+  const { ticket } = await call<{ ticket: string }>('POST', '/v1/tickets', { execution, ttl: '1h' })
+  const link = document.createElement('a')
+  link.href = `${pathOf('executions', execution, `/${channel}`)}?ticket=${encodeURIComponent(ticket)}`
+  link.download = `${execution}.${channel}`
+  link.click()
 }
 
 /** Sends JSON and returns what is answered; undefined for 204. */

@@ -1,9 +1,10 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { type Problem, call, get, problemOf, watchLogin } from './api'
+import { type Problem, type Who, call, get, logIn, problemOf, watchLogin, whoIs } from './api'
 import { ExecutionPage } from './execution'
 import { ExecutionsPage } from './executions'
 import { useAction, useTitle } from './hooks'
+import { theLogin } from './login'
 import { MCPPage } from './mcp'
 import { MCPSessionPage } from './mcpcalls'
 import { Empty, ProblemBox, caret } from './parts'
@@ -18,39 +19,137 @@ import { TasksPage } from './tasks'
 import { type Theme, chooseTheme, chosenTheme } from './theme'
 import { WebhookPage, WebhooksPage } from './webhooks'
 
-type Login = 'unknown' | 'in' | 'out'
+type State = 'unknown' | 'in' | 'out'
 
-/** The console. token, if not empty, came with the address and is tried once. */
+/** The console. token, if not empty, came with the address: the person is asked whether to log in by it. */
 export function App({ token }: { token: string }) {
-  const [login, setLogin] = useState<Login>('unknown')
+  const [login, setLogin] = useState<State>('unknown')
   const [problem, setProblem] = useState<Problem>()
+  const [offered, setOffered] = useState(token)
+  const [refused, setRefused] = useState<Problem>()
+  const out = () => {
+    theLogin.end()
+    setLogin('out')
+  }
   useEffect(() => {
-    watchLogin(() => setLogin('out'))
     let timer: ReturnType<typeof setTimeout> | undefined
+    let newest = 0
     const look = async () => {
-      try {
-        if (token) await logIn(token)
-        await get('/v1/executions?limit=1')
-        setProblem(undefined)
-        setLogin('in')
-      } catch (error) {
-        const told = problemOf(error)
-        setProblem(told)
-        if (told.status === 401) setLogin('out')
-        else if (told.retryable) timer = setTimeout(() => void look(), 1500)
-      }
+      const mine = ++newest
+      clearTimeout(timer)
+      let told: Problem | undefined
+      await get('/v1/executions?limit=1').catch((error: unknown) => (told = problemOf(error)))
+      if (mine !== newest) return // another tab has given its login meanwhile
+      setProblem(told)
+      if (!told) setLogin('in')
+      else if (told.retryable) timer = setTimeout(() => void look(), 1500)
     }
+    watchLogin(out)
+    theLogin.watch(() => void look())
     void look()
     return () => clearTimeout(timer)
   }, [])
-  if (login === 'out') {
-    return <LoginPage refused={token ? problem : undefined} onIn={() => setLogin('in')} />
-  }
   if (login === 'unknown') return <main class="alone">{problem && <ProblemBox problem={problem} />}</main>
-  return <Shell onOut={() => setLogin('out')} />
+  if (offered !== '') {
+    const answer = (why?: Problem) => {
+      setOffered('')
+      setRefused(why)
+      if (theLogin.secret !== '') setLogin('in')
+    }
+    return <OfferPage token={offered} loggedIn={login === 'in'} onAnswer={answer} />
+  }
+  if (login === 'out') return <LoginPage refused={refused} onIn={() => setLogin('in')} />
+  return <Shell onOut={out} />
 }
 
-const logIn = (token: string) => call<void>('POST', '/v1/login', { token })
+interface OfferProps {
+  token: string
+  loggedIn: boolean
+  /** Called when the address has been dealt with; with a problem if its token is not good. */
+  onAnswer(refused?: Problem): void
+}
+
+/**
+ * Asks whether to log in by a token that came with the address. Anybody can make such an address, and a person who followed
+ * it would not see that what they do from then on belongs to somebody else.
+ */
+function OfferPage({ token, loggedIn, onAnswer }: OfferProps) {
+  const [offer, setOffer] = useState<{ by?: Who; now: Who | undefined }>()
+  const [problem, setProblem] = useState<Problem>()
+  const login = useAction(async () => {
+    await logIn(token)
+    onAnswer()
+  })
+  useTitle('Log in')
+  useEffect(() => {
+    let gone = false
+    let timer: ReturnType<typeof setTimeout> | undefined
+    const look = async () => {
+      try {
+        const now = loggedIn ? await whoIs() : undefined
+        const by = await whoIs(token).catch((error: unknown) => {
+          if (problemOf(error).status !== 401) throw error
+          if (!now) onAnswer(problemOf(error))
+          return undefined
+        })
+        if (gone) return
+        if (by && now && by.principal === now.principal && by.tenant === now.tenant) onAnswer()
+        else setOffer({ ...(by && { by }), now })
+        setProblem(undefined)
+      } catch (error) {
+        if (gone) return
+        setProblem(problemOf(error))
+        if (problemOf(error).retryable) timer = setTimeout(() => void look(), 1500)
+      }
+    }
+    void look()
+    return () => {
+      gone = true
+      clearTimeout(timer)
+    }
+  }, [loggedIn])
+  const { by, now } = offer ?? {}
+  return (
+    <main class="alone">
+      <ProblemBox problem={login.problem ?? problem} />
+      {offer && (
+        <section class="login" aria-label="Log in by the address">
+          <h1>
+            <Mark /> Reprise
+          </h1>
+          {by ? (
+            <p>
+              The address that you have opened logs you in as <Named who={by} />. What you do then belongs to it.
+            </p>
+          ) : (
+            <p class="problem" role="alert">The token in the address is not the token of this server.</p>
+          )}
+          {now && (
+            <p>
+              You are logged in as <Named who={now} />. {by && 'The other login would replace this one in all tabs.'}
+            </p>
+          )}
+          {by && (
+            <button type="button" class={now ? '' : 'primary'} disabled={login.busy} onClick={() => void login.run()}>
+              Log in as {by.principal ?? 'somebody'}
+            </button>
+          )}
+          <button type="button" class={now ? 'primary' : 'quiet'} onClick={() => onAnswer()}>
+            {now ? `Stay logged in as ${now.principal ?? 'before'}` : 'Do not log in by it'}
+          </button>
+        </section>
+      )}
+    </main>
+  )
+}
+
+function Named({ who: { principal, tenant } }: { who: Who }) {
+  return (
+    <>
+      <b class="mono">{principal ?? 'somebody'}</b> of the tenant <b class="mono">{tenant}</b>
+    </>
+  )
+}
 
 function LoginPage({ refused, onIn }: { refused: Problem | undefined; onIn: () => void }) {
   const [token, setToken] = useState('')

@@ -2,6 +2,7 @@
 // HTTP/1.1. A tab catches up over a connection of its own, goes over to this one at the tail, and back when it is lost.
 
 import type { FromHub, ToHub } from './link'
+import { loginHeader } from './login'
 import { Decoder, type Frame } from './sse'
 import { seqOf } from './wire'
 
@@ -38,6 +39,8 @@ const maxReads = 64
 const members = new Set<Member>()
 /** The followers of all tabs, whether they take part or not, by their ports. */
 const followers = new Map<MessagePort, Set<number>>()
+/** The secret of the login, from the tab that has joined last. */
+let secret = ''
 let connection = new AbortController()
 let timer: ReturnType<typeof setTimeout> | undefined
 
@@ -58,6 +61,7 @@ function heard(port: MessagePort, message: ToHub): void {
       followers.get(port)?.delete(id)
       return tellFollowers()
     case 'join':
+      secret = message.secret
       members.add({ port, id, of: message.of, cursor: message.cursor, unhandled: 0 })
       return renew()
     case 'handled':
@@ -142,7 +146,8 @@ async function follow(reads: Read[], { signal }: AbortController): Promise<void>
   let dead = setTimeout(() => here.abort(), silence)
   try {
     const query = reads.map(({ of, cursor }) => `${of}@${cursor}`).join(',')
-    const response = await fetch(`/v1/events?of=${encodeURIComponent(query)}`, { cache: 'no-store', redirect: 'error', signal })
+    const headers = secret === '' ? {} : { [loginHeader]: secret }
+    const response = await fetch(`/v1/events?of=${encodeURIComponent(query)}`, { cache: 'no-store', redirect: 'error', headers, signal })
     const reader = response.ok ? response.body?.getReader() : undefined
     const utf8 = new TextDecoder()
     for (let rest = ''; reader; ) {

@@ -1,10 +1,11 @@
 // What a tab knows of the connection that all tabs share; see hub.ts.
 
+import { theLogin } from './login'
 import type { Frame } from './sse'
 
 export type ToHub =
   | { kind: 'enter' | 'exit' | 'bye'; id: number }
-  | { kind: 'join'; id: number; of: string; cursor: string }
+  | { kind: 'join'; id: number; of: string; cursor: string; secret: string }
   | { kind: 'handled'; id: number; size: number }
   | { kind: 'leave'; id: number; cut: boolean }
 
@@ -84,7 +85,7 @@ export class Link {
   join(of: string, cursor: string): Seat {
     const seat = new Seat(this, ++this.last)
     this.seats.set(seat.id, seat)
-    this.say({ kind: 'join', id: seat.id, of, cursor })
+    this.say({ kind: 'join', id: seat.id, of, cursor, secret: theLogin.secret })
     return seat
   }
 

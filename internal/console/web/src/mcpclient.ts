@@ -1,4 +1,4 @@
-import { Problem, send } from './api'
+import { Problem, send, withLogin } from './api'
 import { Decoder, type Frame } from './sse'
 
 /** A tool as the server describes it. */
@@ -58,7 +58,7 @@ export class MCPClient {
 
   close(): void {
     if (this.session === '') return
-    void fetch('/mcp', { method: 'DELETE', headers: this.headers(), keepalive: true }).catch(() => {}) // the session expires
+    void fetch('/mcp', { method: 'DELETE', headers: withLogin(this.headers()), keepalive: true }).catch(() => {}) // the session expires
   }
 
   private headers(): Record<string, string> {

@@ -1,6 +1,8 @@
 import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks'
+import { download } from './api'
 import { bytes, copyText, count, plural } from './format'
-import { useChanges } from './hooks'
+import { useAction, useChanges } from './hooks'
+import { ProblemBox } from './parts'
 import { hrefs } from './route'
 import { Search } from './term/search'
 import { View } from './term/view'
@@ -129,7 +131,7 @@ function Toolbar({ watch, id, picked, search, view, following, onFollow }: Toolb
     setCopied(`${plural(lines.length, 'line')} copied`)
     setTimeout(() => setCopied(''), 2000)
   }
-  const file = `/v1/executions/${encodeURIComponent(id)}`
+  const save = useAction((channel: 'stdout' | 'stderr') => download(id, channel))
   return (
     <div class="bar toolbar">
       <SearchBox watch={watch} search={search} view={view} onFound={() => onFollow(false)} />
@@ -144,12 +146,12 @@ function Toolbar({ watch, id, picked, search, view, following, onFollow }: Toolb
       <button type="button" onClick={() => void copy()}>
         {picked[0] >= 0 ? `Copy ${plural(picked[1] - picked[0] + 1, 'line')}` : 'Copy'}
       </button>
-      <a class="button" href={`${file}/stdout`} download={`${id}.stdout`}>
-        stdout
-      </a>
-      <a class="button" href={`${file}/stderr`} download={`${id}.stderr`}>
-        stderr
-      </a>
+      {(['stdout', 'stderr'] as const).map((channel) => (
+        <button key={channel} type="button" title={`Download ${channel}`} onClick={() => void save.run(channel)}>
+          {channel}
+        </button>
+      ))}
+      <ProblemBox problem={save.problem} onClose={save.clear} />
     </div>
   )
 }

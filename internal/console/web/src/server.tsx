@@ -41,7 +41,7 @@ export function ServerPage() {
         <p class="soft">What the server does and what its store keeps is shown to those with the scope admin, which this login does not have.</p>
       ) : (
         <p class="soft">
-          From <a href="/metrics">/metrics</a>, of this replica, since it was started.
+          From <code class="mono">/metrics</code>, of this replica, since it was started.
         </p>
       )}
     </section>
