@@ -44,6 +44,7 @@ func (f *follower) accept(ctx context.Context, res *http.Response) error {
 		}
 	}
 	f.live, f.begun = false, time.Now()
+	f.track.answered(res.Header.Get("Stream-Tail"))
 	if gap := f.filteredStart(res.Header); gap != nil {
 		return f.gap(ctx, *gap)
 	}
@@ -80,9 +81,6 @@ func (f *follower) alive() {
 
 // Block processes one frame.
 func (f *follower) Block(ctx context.Context, frame sse.Event) error {
-	if isForeignBlock(&frame) {
-		return nil
-	}
 	if frame.Data == nil || isMove(&frame) {
 		moved, err := f.track.pass(frame.ID)
 		if moved {
@@ -92,6 +90,9 @@ func (f *follower) Block(ctx context.Context, frame sse.Event) error {
 		return err
 	}
 	event, err := decodeFrame(frame)
+	if f.track.disowns(&frame, &event, err) {
+		return f.track.doubt(frame.ID, event.Seq)
+	}
 	if err != nil {
 		return err
 	}
@@ -115,16 +116,6 @@ func (f *follower) Block(ctx context.Context, frame sse.Event) error {
 		return errEnded
 	}
 	return nil
-}
-
-// isForeignBlock reports whether a proxy in front of the server has inserted frame: every event of the server has an
-// id. An event with a seq and no id is a damaged event of the server.
-func isForeignBlock(frame *sse.Event) bool {
-	if frame.ID != "" || frame.Data == nil {
-		return false
-	}
-	var w wireEvent
-	return json.Unmarshal(frame.Data, &w) != nil || w.Seq == 0
 }
 
 // isMove reports whether frame only moves the cursor of a filtered reader. A published event of the same type has a

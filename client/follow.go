@@ -247,7 +247,7 @@ func (f *follower) begin(ctx context.Context) error {
 	if !isCursorText(after) {
 		return &Error{Op: f.op, Err: reprise.ErrCursorMalformed}
 	}
-	f.track = startTrack(after, f.track.filtered)
+	f.track.begin(after)
 	return nil
 }
 
@@ -258,7 +258,7 @@ func (f *follower) beginAtTail(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.track = startTrack(page.NextCursor, f.track.filtered)
+	f.track.begin(page.NextCursor)
 	if err := f.saver.handled(ctx, page.NextCursor); err != nil {
 		return err
 	}

@@ -156,9 +156,11 @@ func TestForeignEventsAreNotGiven(t *testing.T) {
 	foreign := "event: ping\ndata: {\"from\":\"a proxy\"}\n\nevent: end\ndata: not JSON\n\ndata\n\n" +
 		"data: {\"seq\":\"1\"}\n\n"
 	for name, tt := range map[string]struct{ answer, want, err string }{
-		"among events":            {foreign + text(1, "note", "a") + foreign + end(2), "1 note,2 end", ""},
-		"in place of an event":    {text(1, "note", "a") + foreign + end(3), "1 note", "event 3 comes after 1"},
-		"an event without its id": {"data: {\"seq\":1,\"text\":\"a\"}\n\n", "", "no cursor"},
+		"among events":         {foreign + text(1, "note", "a") + foreign + end(2), "1 note,2 end", ""},
+		"in place of an event": {text(1, "note", "a") + foreign + end(3), "1 note", "event 3 comes after 1"},
+		"an event without its id": {
+			"data: {\"seq\":1,\"time\":\"2026-11-20T09:30:00.000Z\",\"text\":\"a\"}\n\n", "", "no cursor",
+		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := &wire{answer: func(i int, _ *http.Request) ([]byte, bool) {

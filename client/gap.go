@@ -48,7 +48,7 @@ func (f *follower) gap(ctx context.Context, event Event) error {
 	} else {
 		f.progress()
 	}
-	f.track = startTrack(event.Cursor, f.track.filtered)
+	f.track.begin(event.Cursor)
 	return f.give(ctx, event)
 }
 

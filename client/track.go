@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"reprise"
+	"reprise/internal/ssefollow"
 )
 
 // track is the position of a reader. It proves that no event is missing or repeated.
@@ -18,15 +19,51 @@ type track struct {
 	known bool
 	// filtered: events are left out by their type, and seq grows by more than 1.
 	filtered bool
+	// head is the epoch that the header of the present answer names, "" if it names none.
+	head reprise.Epoch
+	// stranger is an epoch for which the server was asked, see doubt.
+	stranger reprise.Epoch
 }
 
-// startTrack begins at a cursor.
-func startTrack(cursor string, filtered bool) track {
-	t := track{cursor: cursor, filtered: filtered}
+// begin begins again at a cursor.
+func (t *track) begin(cursor string) {
+	*t = track{cursor: cursor, filtered: t.filtered, head: t.head, stranger: t.stranger}
 	if c, err := reprise.ParseCursor(cursor); err == nil {
 		t.seq, t.epoch, t.known = c.Seq, c.Epoch, true
 	}
-	return t
+}
+
+// answered notes the position of the tail in the header of an answer.
+func (t *track) answered(tail string) {
+	c, _ := reprise.ParseCursor(tail) // without one there is no epoch to compare with
+	t.head = c.Epoch
+}
+
+// judges reports whether the epoch of the stream is known, so that owns tells something.
+func (t *track) judges() bool { return t.head != "" || t.known && t.epoch != "" }
+
+// owns reports whether an epoch is one of this stream: that of the present answer, or of the last event.
+func (t *track) owns(epoch reprise.Epoch) bool {
+	return epoch != "" && (epoch == t.head || t.known && epoch == t.epoch)
+}
+
+// follows reports whether an event of an epoch that the stream did not have may be the next one of it: the server
+// continues in another epoch without a gap if the reader has nothing that was lost. For a reader of some types a seq
+// proves nothing.
+func (t *track) follows(seq uint64) bool {
+	return t.known && !t.filtered && seq == t.seq+1
+}
+
+// doubt returns an error if only the header of another answer can tell a reader of some types whether an event of
+// another epoch is the server's. It does so once for an epoch.
+func (t *track) doubt(cursor string, seq uint64) error {
+	c, err := reprise.ParseCursor(cursor)
+	if err != nil || !t.filtered || t.owns(c.Epoch) || c.Epoch == t.stranger ||
+		c.Seq != seq || t.known && seq <= t.seq {
+		return nil //nolint:nilerr // it is no cursor of a server
+	}
+	t.stranger = c.Epoch
+	return fmt.Errorf("%w: the epoch of the stream may have changed", ssefollow.ErrDropped)
 }
 
 // isRenewed reports whether epoch differs from that of the last event. The server continues in another epoch without a
@@ -54,24 +91,17 @@ func (t *track) advance(seq uint64, cursor string) (bool, error) {
 	return true, nil
 }
 
-// pass moves past events that were left out, up to a bare cursor. It is false for one that
-// leads nowhere new.
+// pass moves past events that were left out, up to a bare cursor. It is false for one that leads nowhere new, and for
+// an id that is not provably the server's: the server sends bare ids to readers of some types alone.
 func (t *track) pass(cursor string) (bool, error) {
 	c, err := reprise.ParseCursor(cursor)
 	switch {
-	case err != nil && cursor == "":
-		return false, nil // an id that is reset means nothing to us
-	case err != nil && t.filtered:
-		t.cursor, t.known = cursor, false
-		return true, nil
-	case err != nil:
-		return false, fmt.Errorf("%w: the bare id %.60q", ErrProtocol, cursor)
+	case !t.filtered || err != nil || !t.owns(c.Epoch):
+		return false, nil
 	case t.isRenewed(c.Epoch) && c.Seq <= t.seq:
 		return false, fmt.Errorf("%w: the bare id %s of another epoch comes after %d", ErrProtocol, cursor, t.seq)
 	case t.known && c.Seq <= t.seq:
 		return false, nil
-	case !t.filtered && t.known:
-		return false, fmt.Errorf("%w: the bare id %s leaves events out", ErrProtocol, cursor)
 	}
 	t.cursor, t.seq, t.epoch, t.known = cursor, c.Seq, c.Epoch, true
 	return true, nil

@@ -27,6 +27,7 @@ var cases = []testCase{
 	{"bad answers", "4 5", nil, badAnswers, false},
 	{"answers of others", "5 10", []string{KindReprise}, answersOfOthers, false},
 	{"foreign events", "12", []string{KindReprise}, foreignEvents, false},
+	{"foreign ids", "12", []string{KindReprise}, foreignIDs, false},
 	{"errors at once", "5", []string{KindReprise}, errorsAtOnce, false},
 	{"gaps", "8", []string{KindReprise, "gap"}, gaps, false},
 	{"lost history", "2 8", []string{KindReprise, "gap"}, lostHistory, false},
@@ -371,39 +372,4 @@ func badAnswers(ctx context.Context, r *run) error {
 		cutproxy.Fault{Kind: cutproxy.Status, Code: 502},
 		cutproxy.Fault{Kind: cutproxy.Status, Code: 429, RetryAfter: "1"},
 	)
-}
-
-// foreignEvents are those that something in front of the server puts before and among its own, on every connection, of
-// which many are cut: some before an event has come.
-func foreignEvents(ctx context.Context, r *run) error {
-	const cuts = 20
-	if err := r.server.publish(ctx, r.name, 1, 200, false); err != nil {
-		return err
-	}
-	want, err := r.server.events(ctx, r.name)
-	if err != nil {
-		return err
-	}
-	cut, closeCut, err := r.proxy(r.server.addr, func(n int) *cutproxy.Fault {
-		if n >= cuts {
-			return nil
-		}
-		return &cutproxy.Fault{Kind: cutproxy.FIN, After: []int64{900, 700, 600}[n%3]}
-	})
-	if err != nil {
-		return err
-	}
-	defer closeCut()
-	p, closeIt, err := r.proxy(cut.Addr(), cutproxy.Every(cutproxy.Fault{Kind: cutproxy.Foreign}))
-	if err != nil {
-		return err
-	}
-	defer closeIt()
-	if err := r.exactly(r.follow(p.Addr(), r.name, nil), want); err != nil {
-		return err
-	}
-	if got := cut.Faults(); got != cuts {
-		return fmt.Errorf("%d cuts of %d happened", got, cuts)
-	}
-	return nil
 }

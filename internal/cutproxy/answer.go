@@ -71,7 +71,7 @@ func (w *watched) Read(p []byte) (int, error) {
 }
 
 // interleave answers the requests of a connection as the server does, with events of something else among its own.
-func (l *link) interleave() {
+func (l *link) interleave(text string) {
 	l.server.Close() // the transport below has connections of its own
 	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true}
 	reverse := &httputil.ReverseProxy{
@@ -83,7 +83,7 @@ func (l *link) interleave() {
 		},
 		ModifyResponse: func(res *http.Response) error {
 			if res.Header.Get("Content-Type") == "text/event-stream" {
-				res.Body, res.ContentLength = &interleaved{ReadCloser: res.Body}, -1
+				res.Body, res.ContentLength = &interleaved{ReadCloser: res.Body, text: text}, -1
 				res.Header.Del("Content-Length")
 			}
 			return nil
@@ -109,9 +109,10 @@ func (l *link) interleave() {
 const foreignEvent = "event: ping\ndata: {\"from\":\"a proxy\"}\n\nevent: message\ndata: not JSON\n\n" +
 	"data: 7\n\nevent: end\ndata: {\"seq\":\"none\"}\n\nevent: gap\ndata: null\n\ndata\n\n"
 
-// interleaved puts foreignEvent before the first block and behind each block.
+// interleaved puts text before the first block and behind each block.
 type interleaved struct {
 	io.ReadCloser
+	text  string
 	begun bool
 	ready []byte
 	last  byte
@@ -120,7 +121,7 @@ type interleaved struct {
 func (i *interleaved) Read(p []byte) (int, error) {
 	if !i.begun {
 		i.begun = true
-		i.ready = []byte(foreignEvent)
+		i.ready = []byte(i.text)
 	}
 	if len(i.ready) == 0 {
 		buf := make([]byte, len(p))
@@ -128,7 +129,7 @@ func (i *interleaved) Read(p []byte) (int, error) {
 		for _, b := range buf[:n] {
 			i.ready = append(i.ready, b)
 			if b == '\n' && i.last == '\n' {
-				i.ready = append(i.ready, foreignEvent...)
+				i.ready = append(i.ready, i.text...)
 			}
 			i.last = b
 		}

@@ -24,7 +24,7 @@ const (
 	Half Kind = "half"
 	// Slow passes the rest on a byte at a time.
 	Slow Kind = "slow"
-	// Foreign inserts events of another source, without an id, before and among those of the server: "event: ping".
+	// Foreign inserts events of another source before and among those of the server: "event: ping", or Fault.Text.
 	Foreign Kind = "foreign"
 	// Refuse resets the connection at once.
 	Refuse Kind = "refuse"
@@ -51,6 +51,8 @@ type Fault struct {
 	// Code is the status of Status, RetryAfter its header of that name, "" for none.
 	Code       int
 	RetryAfter string
+	// Text is what Foreign inserts: whole blocks. Default: several, without an id.
+	Text string
 	// Location is where Redirect leads.
 	Location string
 }

@@ -3,6 +3,7 @@
 package cutproxy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -152,7 +153,7 @@ func (p *Proxy) serve(conn net.Conn) {
 	case fault == nil || answers[fault.Kind] != nil || fault.Kind == Foreign && !p.report(*fault):
 		link.pass()
 	case fault.Kind == Foreign:
-		link.interleave()
+		link.interleave(cmp.Or(fault.Text, foreignEvent))
 	default:
 		link.fail(fault)
 	}

@@ -5,6 +5,17 @@ package main
 // clientMutants are faults in clients, and in what the wire promises them.
 var clientMutants = []mutant{
 	{
+		name: "a foreign bare id moves the cursor", rule: "G1, client rule 12",
+		file: "client/track.go",
+		old:  "	case !t.filtered || err != nil || !t.owns(c.Epoch):\n", new: "	case err != nil:\n",
+		pkg: "./internal/clienttest", run: "TestGoClientsPass",
+	},
+	{
+		name: "a foreign event of another epoch is given", rule: "G2, client rule 12",
+		file: "client/foreignblock.go", old: "	return !t.follows(event.Seq)\n", new: "	return false\n",
+		pkg: "./internal/clienttest", run: "TestGoClientsPass",
+	},
+	{
 		name: "end of a response is taken for the end of the stream",
 		rule: "G4, client rule 3",
 		file: "internal/ssefollow/ssefollow.go",
@@ -35,7 +46,7 @@ var clientMutants = []mutant{
 	},
 	{
 		name: "foreign block ends a loop", rule: "client rule 12",
-		file: "client/connection.go", old: "	if isForeignBlock(&frame) {\n", new: "	if false {\n",
+		file: "client/connection.go", old: "	if f.track.disowns(&frame, &event, err) {\n", new: "	if false {\n",
 		pkg: "./client", run: "TestForeignEventsAreNotGiven",
 	},
 	{

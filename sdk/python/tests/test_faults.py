@@ -34,10 +34,10 @@ def test_a_hole_is_retried_and_then_an_error(kind: str) -> None:
 
 @pytest.mark.parametrize(
     "bad",
-    ["id: x\nevent: note\ndata: {\n\n", "id: x\nevent: note\ndata: 7\n\n", "id: x\nevent: note\ndata: {}\n\n",
-     "event: note\ndata: {\"seq\":1}\n\n", f"id: {cursor(5)}\nevent: note\ndata: {{\"seq\":1,\"data\":1}}\n\n",
+    ["event: note\ndata: {\"seq\":1,\"time\":\"2026-11-20T09:30:00.000Z\"}\n\n",
+     f"id: {cursor(5)}\nevent: note\ndata: {{\"seq\":1,\"data\":1}}\n\n",
      f"id: {cursor(1)}\nevent: note\ndata: {{\"seq\":1,\"base64\":\"%\"}}\n\n",
-     f"id: {cursor(1)}\nevent: note\ndata: " + "[" * 9999 + "\n\n"],
+     f"id: {cursor(1)}\nevent: note\ndata: {{\"seq\":1,\n\n"],
 )  # fmt: skip
 def test_what_is_no_event_is_an_error_after_three_times(kind: str, bad: str) -> None:
     with Scripted(stream(bad)) as server:
@@ -193,7 +193,7 @@ def test_a_fork_takes_back_events(kind: str) -> None:
 def test_another_epoch_without_a_gap_goes_on_and_never_back(kind: str) -> None:
     assert seqs(kind, stream(block(1), block(2)), stream(block(3, OTHER), end(4, OTHER))) == [1, 2, 3, 4]
     with pytest.raises(ProtocolError, match="of another epoch"):
-        seqs(kind, stream(block(1), block(2)), stream(block(2, OTHER)))
+        seqs(kind, stream(block(1), block(2)), stream(block(2, OTHER), headers=f"Stream-Tail: {cursor(2, OTHER)}\r\n"))
 
 
 def test_a_refused_cursor_is_a_gap_error(kind: str) -> None:
@@ -228,8 +228,8 @@ def test_a_filtered_reader_moves_past_what_was_left_out(kind: str) -> None:
         assert [e.seq for e in events] == [2, 9]
         assert [server.header(i, "last-event-id") for i in range(3)] == [cursor(0), cursor(5), cursor(8)]
         assert "types=note%2Cend" in server.heads[0]
-    with pytest.raises(ProtocolError, match="leaves events out"):
-        seqs(kind, stream(block(1)), stream(f"id: {cursor(5)}\n\n"))
+    ignored = f"id: {cursor(5)}\n\nid: 7\n\n"  # the server sends bare ids to readers of some types alone
+    assert seqs(kind, stream(block(1)), stream(ignored), stream(block(2), end(3))) == [1, 2, 3]
 
 
 def test_slow_bytes_and_every_line_end(kind: str) -> None:

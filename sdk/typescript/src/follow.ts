@@ -13,6 +13,7 @@ import {
 } from './errors.js'
 import { type Received, ReceivedEvent, decodeFrame } from './event.js'
 import type { FollowOptions, Target } from './follow-options.js'
+import { isForeignBlock } from './foreign-block.js'
 import { ForeignSpell } from './foreign.js'
 import { afterGap, asGap, gapBefore, isGapCode, startGap } from './gap.js'
 import { part } from './part.js'
@@ -250,6 +251,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
       }
       this.live = this.ticketRefused = false
       this.opened = performance.now()
+      this.track.answered(response.headers.get('Stream-Tail') ?? '')
       this.firstGap = this.filteredStart(response.headers)
       this.target.onAnswer?.()
       return { scope, reader: response.body.getReader(), decoder: new Decoder({ onComment: () => this.heartbeat() }) }
@@ -340,7 +342,6 @@ export class Follower implements AsyncIterator<Received, undefined> {
 
   /** Handles one frame. Returns undefined if it yields no event. */
   private frame(frame: Frame): Received | undefined {
-    if (!frame.id && frame.data !== undefined && !hasSeq(frame.data)) return undefined
     if (frame.data === undefined || isMove(frame)) {
       if (this.track.pass(frame.id ?? '')) {
         this.progress()
@@ -348,6 +349,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
       }
       return undefined
     }
+    if (isForeignBlock(frame, this.track)) return undefined
     const event = decodeFrame(frame, this.options.parse)
     if (event.type === 'gap') return this.gap(event)
     if (this.fromFirst && this.track.cursor === '' && !this.types && event.seq > 1) {
@@ -478,10 +480,7 @@ function isMove(frame: Frame): boolean {
   return frame.type === 'cursor' && isObject(frame.data!) && !hasSeq(frame.data!)
 }
 
-/**
- * Reports whether data belongs to an event of the server. Events that an intermediary inserts have neither an id nor a seq. An
- * event with a seq but without an id is damaged.
- */
+/** Reports whether data is of an event of the server. */
 function hasSeq(data: string): boolean {
   try {
     const seq = (JSON.parse(data) as { seq?: unknown } | null)?.seq

@@ -14,6 +14,10 @@ export class Track {
   private known = false
   /** The rest of the cursors of this epoch: most differ only in their seq and need not be parsed. */
   tail = ''
+  /** The epoch that the header of the present response names; empty if it names none. */
+  private head = ''
+  /** An epoch for which the server was asked. */
+  private stranger = ''
 
   /** @param filtered events are left out by their type, and seq grows by more than 1 */
   constructor(readonly filtered: boolean) {}
@@ -32,6 +36,46 @@ export class Track {
   step(): void {
     this.seq++
     this.text = undefined
+  }
+
+  /** Notes the position of the tail in the header of a response. */
+  answered(tail: string): void {
+    this.head = parseCursor(tail)?.epoch ?? ''
+  }
+
+  /** Whether the epoch of the stream is known, so that owns tells something. */
+  get judges(): boolean {
+    return this.head !== '' || (this.known && this.epoch !== '')
+  }
+
+  /** Reports whether an epoch is one of this stream: that of the present response, or of the last event. */
+  owns(epoch: string): boolean {
+    return epoch !== '' && (epoch === this.head || (this.known && epoch === this.epoch))
+  }
+
+  /** Reports whether a seq is one that the reader does not have. */
+  isNew(seq: number): boolean {
+    return !this.known || seq > this.seq
+  }
+
+  /**
+   * Reports whether an event of an epoch that the stream did not have may be the next one of it: the server continues in another
+   * epoch without a gap if the reader has nothing that was lost.
+   */
+  follows(seq: number): boolean {
+    return this.known && !this.filtered && seq === this.seq + 1
+  }
+
+  /**
+   * Whether only the header of another response can tell a reader of some types, for whom a seq proves nothing, if an event of
+   * another epoch is the server's. It is true once for an epoch.
+   */
+  doubts(cursor: string, seq: unknown): boolean {
+    const parts = parseCursor(cursor)
+    if (!this.filtered || !parts || this.owns(parts.epoch) || parts.seq !== seq) return false
+    if (!this.isNew(parts.seq) || parts.epoch === this.stranger) return false
+    this.stranger = parts.epoch
+    return true
   }
 
   /** Begins at a cursor. */
@@ -61,20 +105,17 @@ export class Track {
     return true
   }
 
-  /** Moves past filtered events, up to a bare cursor. It is false for one that is not new. */
+  /**
+   * Moves past filtered events, up to a bare cursor. It is false for one that is not new, and for an id that is not provably the
+   * server's: the server sends bare ids to readers of some types alone.
+   */
   pass(cursor: string): boolean {
     const parts = parseCursor(cursor)
-    if (!parts) {
-      if (cursor === '') return false // an empty id has no meaning here
-      if (!this.filtered) throw new ProtocolError(`the bare id ${JSON.stringify(cursor.slice(0, 60))}`)
-      this.startAt(cursor)
-      return true
-    }
+    if (!this.filtered || !parts || !this.owns(parts.epoch)) return false
     if (this.isRenewed(parts.epoch) && parts.seq <= this.seq) {
       throw new ProtocolError(`the bare id ${cursor} of another epoch comes after ${this.seq}`)
     }
     if (this.known && parts.seq <= this.seq) return false
-    if (!this.filtered && this.known) throw new ProtocolError(`the bare id ${cursor} leaves events out`)
     this.startAt(cursor)
     return true
   }

@@ -201,7 +201,7 @@ export class Follower {
       const batch: StreamEvent[] = []
       const until = performance.now() + slice
       for (let frame: Frame | undefined; (frame = next()); ) {
-        if (frame.type === 'gap') {
+        if (frame.type === 'gap' && frame.id) {
           this.flush(batch)
           this.gap(frame)
         } else {
@@ -226,8 +226,8 @@ export class Follower {
 
   /** Adds the event of a frame to the batch if it has not come before, and reports whether it is the end of the stream. */
   private take(frame: Frame, batch: StreamEvent[]): boolean {
-    if (frame.data === undefined || frame.id === undefined) return false
-    const data = JSON.parse(frame.data) as EventData
+    const data = eventOf(frame)
+    if (!data || frame.id === undefined) return false
     if (this.ledger.event(data.seq)) {
       this.cursor = frame.id
       batch.push({ seq: data.seq, cursor: frame.id, type: frame.type, data })
@@ -285,6 +285,16 @@ export class Follower {
       }
       if (this.stopped) this.wake()
     })
+  }
+}
+
+/** The data of an event, undefined if something in front of the server has inserted it: its id and its seq are of one number. */
+function eventOf({ id, data }: Frame): EventData | undefined {
+  try {
+    const event = JSON.parse(data ?? 'null') as EventData | null
+    return event !== null && event.seq > 0 && event.seq === seqOf(id) ? event : undefined
+  } catch {
+    return undefined
   }
 }
 

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 from . import _receipts
+from ._foreign import is_foreign_block
 from ._retry import Failures, ForeignSpell, asked_wait, is_foreign
 from ._sse import Decoder, Frame, TooLong
 from ._track import Track, is_cursor_text, parse_cursor
@@ -167,6 +168,7 @@ class Flow:
             self.receipts = _receipts.wanted(self.start, self.path, headers)
         self.live, self._useful, self._begun = False, False, time.monotonic()
         self._decoder = Decoder(on_comment=self._heartbeat)
+        self.track.answered(headers.get("stream-tail", ""))
         earliest = headers.get("stream-earliest", "")
         at = parse_cursor(earliest)
         # The first seq of a reader of some types shows nothing: the head says where the stream begins.
@@ -271,16 +273,16 @@ class Flow:
 
     def _event(self, frame: Frame) -> Event | None:
         """Makes an event from a frame; None for one that only moves the cursor, or that something in front of the server has
-        inserted: every event of the server has an id. An event with a seq and no id is a damaged one of the server."""
+        inserted."""
         cursor, type, data = frame
-        if data is not None and not cursor and not has_seq(data):
-            return None
         if data is None:
             self._skip(cursor or "")
             return None
         # Events of this type that somebody has published have a seq.
         if type == "cursor" and data.startswith("{") and not has_seq(data):
             self._skip(cursor or "")
+            return None
+        if is_foreign_block(cursor or "", type, data, self.track):
             return None
         try:
             return decode_event(type, cursor or "", data)

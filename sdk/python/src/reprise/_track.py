@@ -48,6 +48,37 @@ class Track:
     epoch: str = ""
     known: bool = False
     rest: str = ""  # of the cursor after its seq, which is the same for all of an epoch
+    head: str = ""  # the epoch that the header of the present answer names
+    stranger: str = ""  # an epoch for which the server was asked
+
+    def answered(self, tail: str) -> None:
+        """Notes the position of the tail in the header of an answer."""
+        at = parse_cursor(tail)
+        self.head = at.epoch if at is not None else ""
+
+    @property
+    def judges(self) -> bool:
+        """Whether the epoch of the stream is known, so that owns tells something."""
+        return bool(self.head) or (self.known and bool(self.epoch))
+
+    def owns(self, epoch: str) -> bool:
+        """Whether an epoch is one of this stream: that of the present answer, or of the last event."""
+        return bool(epoch) and (epoch == self.head or (self.known and epoch == self.epoch))
+
+    def follows(self, seq: int) -> bool:
+        """Whether an event of an epoch that the stream did not have may be the next one of it: the server continues in another
+        epoch without a gap if the reader has nothing that was lost."""
+        return self.known and not self.filtered and seq == self.seq + 1
+
+    def doubts(self, at: Cursor, seq: int) -> bool:
+        """Whether only the header of another answer can tell if an event of another epoch is the server's: for a reader of some
+        types, a seq proves nothing. True once for an epoch."""
+        if not self.filtered or self.owns(at.epoch) or at.seq != seq:
+            return False
+        if (self.known and seq <= self.seq) or at.epoch == self.stranger:
+            return False
+        self.stranger = at.epoch
+        return True
 
     def begin(self, cursor: str) -> None:
         """Begins again at a cursor."""
@@ -82,20 +113,14 @@ class Track:
         return True
 
     def skip(self, cursor: str) -> bool:
-        """Moves past filtered events, up to a bare cursor; false for one that is not new."""
-        if not cursor:
-            return False  # a reset id has no meaning here
+        """Moves past filtered events, up to a bare cursor. False for one that is not new, and for an id that is not provably
+        the server's: the server sends bare ids to readers of some types alone."""
         at = parse_cursor(cursor)
-        if at is None:
-            if not self.filtered:
-                raise ProtocolError(f"the bare id {cursor[:60]!r}")
-            self.cursor, self.known = cursor, False
-            return True
+        if not self.filtered or at is None or not self.owns(at.epoch):
+            return False
         if self._is_renewed(at) and at.seq <= self.seq:
             raise ProtocolError(f"the bare id {cursor} of another epoch comes after {self.seq}")
         if self.known and at.seq <= self.seq:
             return False
-        if self.known and not self.filtered:
-            raise ProtocolError(f"the bare id {cursor} leaves events out")
         self._set(cursor, at.seq, at)
         return True

@@ -435,6 +435,22 @@ def _decode_whole(type: str, cursor: str, text: str) -> Event:
     return decode_object(type, cursor, object)
 
 
+def read_members(text: str) -> dict[str, Any] | None:
+    """The members of a JSON object without those that cannot be decoded: none for JSON of another kind, and None for a text
+    that is no JSON."""
+    try:
+        return _decode_members(_members(text))
+    except ValueError:
+        pass
+    try:
+        _decode_all(text)
+    except StopIteration:
+        return None
+    except (ValueError, RecursionError) as error:
+        return {} if _is_valid(error) else None
+    return {}
+
+
 def has_seq(text: str) -> bool:
     """Whether a text is the JSON object of an event of the server."""
     if _head(text) is not None:
