@@ -307,6 +307,8 @@ func (f *follower) request() *request {
 	f.wantEvents(r.header)
 	if f.track.cursor != "" {
 		r.header.Set("Last-Event-ID", f.track.cursor)
+	} else if !f.fromFirst { // what is kept, without a gap for what is not
+		r.query.Set("after", "earliest")
 	}
 	if f.hold != "" {
 		r.header.Set("Execution-Hold", f.hold)

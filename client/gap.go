@@ -64,7 +64,7 @@ func afterGap(event Event) string {
 }
 
 // missingStart returns the gap before the first event of a reader that wants all events, or nil if there is none. The
-// server does not report this gap, because the reader sent no cursor.
+// server reports this gap only with gap=event, and older servers never do.
 func (f *follower) missingStart(first Event) *Event {
 	if !f.fromFirst || f.track.cursor != "" || f.track.filtered || first.Seq <= 1 {
 		return nil
@@ -78,10 +78,14 @@ func (f *follower) missingStart(first Event) *Event {
 }
 
 // filteredStart is missingStart for a reader of some types. The first seq of such a reader proves nothing, so
-// filteredStart uses the begin of the stream from the header of the answer.
+// filteredStart uses the begin of the stream from the header of the answer. A server that sends Stream-Missed reports
+// the gap by an event to a reader that asks for it.
 func (f *follower) filteredStart(head http.Header) *Event {
 	earliest := head.Get("Stream-Earliest")
 	c, err := reprise.ParseCursor(earliest)
+	if f.opts.OnGap == GapYield && head.Get("Stream-Missed") != "" && f.start == nil {
+		return nil
+	}
 	if !f.fromFirst || f.track.cursor != "" || !f.track.filtered || err != nil || c.Seq == 0 {
 		return nil
 	}

@@ -15,13 +15,14 @@
 //	event: stdout
 //	data: {"seq":42,"time":"2026-11-20T09:30:00.000Z","text":"ok\n"}
 //
-// A position comes from the header Last-Event-ID or else from the query: "after" is a cursor, "earliest" or "0" (the
-// default), or "tail". A position that cannot be read from is refused with a problem document before anything is
-// sent.
+// A position comes from the header Last-Event-ID or else from the query: "after" is a cursor, "0" (the default, the
+// first event), "earliest" (what is kept), or "tail". A position that cannot be read from is refused with a problem
+// document before anything is sent.
 //
 // With "gap=event" in the query, a position outside the window is not refused. The response begins with a "gap" event
-// and continues from the fork if the epoch has changed, and otherwise from the earliest kept event. A reader that falls
-// out of the window later always gets a "gap" event.
+// and continues from the fork if the epoch has changed, and otherwise from the earliest kept event. So does one to a
+// reader of the first event if that is gone; without "gap=event" it begins with the earliest kept one. A reader that
+// falls out of the window later always gets a "gap" event.
 //
 // "types=stdout,end" filters. Once per heartbeat and before the response ends, a block with nothing but an id then
 // moves the cursor past the filtered events. It is the only block that is not an event; with "cursors=event" it is an

@@ -108,6 +108,48 @@ func TestRefusedAsGapEvent(t *testing.T) {
 	}
 }
 
+// missed is the header with the number of events that are no longer kept.
+const missed = "Stream-Missed"
+
+// TestMissingStartIsAGapEvent: a reading from the start of a stream whose first events are gone begins with a gap event
+// if the reader asks for those. A page with an EventSource sees neither the status nor the head.
+func TestMissingStartIsAGapEvent(t *testing.T) {
+	site := newSite(t, nil, nil)
+	s := create(t, site.log, "s", reprise.Retention{MaxEvents: 5})
+	add(t, s, numbered(1, 8)...)
+	_, err := s.End(t.Context(), "completed", reprise.Event{})
+	check(t, err)
+	whole := create(t, site.log, "whole", reprise.Retention{})
+	add(t, whole, numbered(1, 3)...)
+	_, err = whole.End(t.Context(), "completed", reprise.Event{})
+	check(t, err)
+	for _, query := range [][]string{{"gap=event"}, {"gap=event", "after=0"}} {
+		res := site.get(t, "s", "", query...)
+		if got := res.Header.Get(missed); res.StatusCode != 200 || got != "4" {
+			t.Errorf("%q: status %d, %s %q", query, res.StatusCode, missed, got)
+		}
+		events := takeAll(t, res.Body)
+		wantIDs(t, events, "4 5 6 7 8 9")
+		want := gap{
+			Code: string(problem.CodeCursorExpired), Missed: 4,
+			Earliest: s.Cursor(4).String(), Tail: s.Cursor(9).String(),
+		}
+		wantGap(t, events[0], want.Earliest, want)
+		res = site.get(t, "whole", "", query...)
+		if got := res.Header.Values(missed); len(got) > 0 {
+			t.Errorf("nothing is missing, and the head says %q", got)
+		}
+		wantIDs(t, takeAll(t, res.Body), "1 2 3 4")
+	}
+	for _, query := range [][]string{nil, {"after=0"}, {"after=earliest"}, {"after=earliest", "gap=event"}} {
+		res := site.get(t, "s", "", query...)
+		if got := res.Header.Get(missed); got != "4" {
+			t.Errorf("%q: %s %q", query, missed, got)
+		}
+		wantIDs(t, takeAll(t, res.Body), "5 6 7 8 9")
+	}
+}
+
 // gap is the data of a gap event.
 type gap struct {
 	Code     string `json:"code"`

@@ -74,13 +74,17 @@ func invalid(parameter, format string, args ...any) error {
 const maxRefusals = 10
 
 // Open opens a reader at the position of req. If the position is outside the window and req.GapEvent is set, the
-// reader begins where the refusal says, and gap is the refusal. A malformed or foreign cursor is always refused.
+// reader begins where the refusal says, and gap is the refusal; without a cursor, the position is then the one before
+// the first event. A malformed or foreign cursor is always refused.
 func (req Request) Open(r *http.Request, s *reprise.Stream) (
 	reader *reprise.Reader, gap *reprise.WindowError, err error,
 ) {
 	at, err := reprise.ParsePosition(req.After)
 	if err != nil {
 		return nil, nil, err
+	}
+	if req.GapEvent && (req.After == "" || req.After == "0") {
+		at = reprise.After(s.Cursor(0)) // refused if the first event is gone
 	}
 	for range maxRefusals {
 		reader, err = s.Reader(r.Context(), at)

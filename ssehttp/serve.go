@@ -3,6 +3,7 @@ package ssehttp
 import (
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"reprise"
@@ -165,6 +166,9 @@ const (
 	HeaderTail     = "Stream-Tail"
 	// HeaderOutcome is the outcome of the stream. It is absent before the end.
 	HeaderOutcome = "Stream-Outcome"
+	// headerMissed is the number of events before HeaderEarliest, which are no longer kept. It is absent if there are
+	// none.
+	headerMissed = "Stream-Missed"
 )
 
 // SetHead sets the headers for the window of s and its outcome.
@@ -173,5 +177,8 @@ func SetHead(h http.Header, s *reprise.Stream, info *reprise.StreamInfo) {
 	h.Set(HeaderTail, s.Cursor(info.Tail).String())
 	if info.End != nil {
 		h.Set(HeaderOutcome, info.End.Outcome)
+	}
+	if info.Earliest > 1 {
+		h.Set(headerMissed, strconv.FormatUint(info.Earliest-1, 10))
 	}
 }

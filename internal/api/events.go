@@ -112,7 +112,11 @@ func (rd *reading) parseCursor(x *exchange) error {
 		return badRequest("cursor", "after is given too")
 	}
 	rd.bySeq = true
-	if rd.After == "" && seq > 0 {
+	switch {
+	case rd.After != "":
+	case seq == 0:
+		rd.After = "earliest"
+	default:
 		rd.After = rd.stream.Cursor(uint64(seq)).String()
 	}
 	return nil

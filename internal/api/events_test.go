@@ -187,6 +187,16 @@ func TestPagesByOffset(t *testing.T) {
 	w.ok(err)
 	w.ok(s.Trim(t.Context(), 10))
 	w.do("GET", "/v1/streams/s/events?cursor=3", "").refused(410, "cursor_expired")
+	a = w.do("GET", "/v1/streams/s/events?cursor=0&limit=1&gap=event", "").is(200) // 0 is the earliest event
+	first := a.member("events").([]any)[0].(map[string]any)
+	if first["seq"] != 10.0 || a.header.Get("Stream-Missed") != "9" {
+		t.Errorf("a page from 0 begins with %v, %v", first, a.header)
+	}
+	a = w.do("GET", "/v1/streams/s/events?after=0&limit=1&gap=event", "").is(200)
+	first = a.member("events").([]any)[0].(map[string]any)
+	if first["type"] != "gap" || first["missed"] != 9.0 {
+		t.Errorf("a page from the first event begins with %v", first)
+	}
 }
 
 func TestPageWaitsForTheFirstEvent(t *testing.T) {

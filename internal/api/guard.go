@@ -86,8 +86,8 @@ func (s *Server) guard(w http.ResponseWriter, r *http.Request) bool {
 
 const (
 	exposedHeaders = "Execution-Id, Location, Retry-After, Content-Range, Accept-Ranges, X-Request-Id, " +
-		"Mcp-Session-Id, Stream-Earliest, Stream-Tail, Stream-Outcome, Execution-Hold, Execution-Receipts, ETag, " +
-		"Upload-Offset, WWW-Authenticate"
+		"Mcp-Session-Id, Stream-Earliest, Stream-Tail, Stream-Outcome, Stream-Missed, Execution-Hold, " +
+		"Execution-Receipts, ETag, Upload-Offset, WWW-Authenticate"
 	allowedHeaders = "Authorization, Content-Type, Cache-Control, If-None-Match, Last-Event-ID, Idempotency-Key, " +
 		"Execution-Hold, Execution-Receipts, traceparent, tracestate, Producer-Id, Producer-Epoch, Producer-Seq, " +
 		"Range, If-Range, X-Request-Id, Mcp-Session-Id, Mcp-Protocol-Version, Mcp-Method, Mcp-Name"

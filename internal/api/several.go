@@ -151,6 +151,7 @@ func (w *pieceWriter) Header() http.Header { return w.header }
 // pieceHead are the headers that a piece tells.
 var pieceHead = []string{
 	"Content-Type", "Retry-After", ssehttp.HeaderEarliest, ssehttp.HeaderTail, ssehttp.HeaderOutcome,
+	"Stream-Missed",
 }
 
 // WriteHeader implements http.ResponseWriter.

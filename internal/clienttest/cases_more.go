@@ -120,6 +120,9 @@ func gaps(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
+	if err := r.startsOfGaps(want); err != nil {
+		return err
+	}
 	for _, after := range []string{first.Cursor, ""} {
 		missed := want[0].Seq - 1
 		if after != "" {
@@ -138,6 +141,27 @@ func gaps(ctx context.Context, r *run) error {
 		}
 		if len(t.errs) != 1 || t.errs[0].Code != "cursor_expired" || len(t.events) > 0 {
 			return fmt.Errorf("after %q, where a gap is a failure: %d events, errors %v", after, len(t.events), t.errs)
+		}
+	}
+	return nil
+}
+
+// startsOfGaps begins at the start of a stream whose first events are gone, as readers of all and of some types. The
+// gap is reported exactly once, and with "earliest" not at all.
+func (r *run) startsOfGaps(want []Event) error {
+	missed := []Gap{{Code: "cursor_expired", Missed: want[0].Seq - 1}}
+	for after, gaps := range map[string][]Gap{"": missed, "0": missed, "earliest": nil} {
+		for _, types := range [][]string{nil, {"note"}} {
+			if types != nil && !slices.Contains(r.service.hello.Can, "types") {
+				continue
+			}
+			t := r.follow(r.server.addr, r.name, func(c *Command) { c.After, c.Types = after, types })
+			if err := r.exactly(t, want); err != nil {
+				return fmt.Errorf("after %q of the types %q: %w", after, types, err)
+			}
+			if !slices.Equal(t.gaps, gaps) {
+				return fmt.Errorf("after %q of the types %q: the gaps %+v, want %+v", after, types, t.gaps, gaps)
+			}
 		}
 	}
 	return nil

@@ -474,6 +474,7 @@ func TestGapIsTold(t *testing.T) {
 	p.eval(`location.hash = "#/streams/short"`)
 	p.until(fmt.Sprintf("%s === %d", counted("received"), kept))
 	p.until(counted("gaps") + " === 1")
+	p.text(fmt.Sprintf("%d earlier events are gone", 300-kept))
 	p.text(fmt.Sprintf("seq 1 to 300: each event once, but for the %d that were told gone", 300-kept))
 
 	p.click("button", "Cut the connection") // and more goes by than is kept

@@ -5,6 +5,16 @@ package main
 // clientMutants are faults in clients, and in what the wire promises them.
 var clientMutants = []mutant{
 	{
+		name: "a missing start is no gap event", rule: "G1, R2.11",
+		file: "ssehttp/request.go", old: "	if req.GapEvent && (req.After == ", new: "	if false && (req.After == ",
+		pkg: "./ssehttp", run: "TestMissingStartIsAGapEvent",
+	},
+	{
+		name: "a filtered reader is told of a missing start twice", rule: "client rule 8",
+		file: "client/gap.go", old: "	if f.opts.OnGap == GapYield && head.Get(", new: "	if false && head.Get(",
+		pkg: "./internal/clienttest", run: "TestGoClientsPass",
+	},
+	{
 		name: "a foreign bare id moves the cursor", rule: "G1, client rule 12",
 		file: "client/track.go",
 		old:  "	case !t.filtered || err != nil || !t.owns(c.Epoch):\n", new: "	case err != nil:\n",

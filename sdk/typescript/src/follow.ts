@@ -353,7 +353,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     const event = decodeFrame(frame, this.options.parse)
     if (event.type === 'gap') return this.gap(event)
     if (this.fromFirst && this.track.cursor === '' && !this.types && event.seq > 1) {
-      this.held = frame // the server reports no gap before it, since the request had no cursor
+      this.held = frame // an older server reports no gap before it, and no server one that was not asked for
       return this.gap(gapBefore(event))
     }
     if (!this.track.advance(event.seq, event.cursor)) return undefined
@@ -390,6 +390,8 @@ export class Follower implements AsyncIterator<Received, undefined> {
   private filteredStart(head: Headers): ReceivedEvent | undefined {
     const earliest = head.get('Stream-Earliest') ?? ''
     const seq = parseCursor(earliest)?.seq ?? 0
+    // The server reports the gap by an event if that was asked for.
+    if (this.options.onGap !== 'raise' && head.has('Stream-Missed') && !this.target.start) return undefined
     if (!this.fromFirst || this.track.cursor !== '' || !this.types || seq === 0) return undefined
     return startGap(earliest, seq)
   }
@@ -449,7 +451,8 @@ export class Follower implements AsyncIterator<Received, undefined> {
     const query = parameters({
       gap: this.options.onGap === 'raise' ? undefined : 'event',
       types: this.types && [...this.types].join(','),
-      after: ticket === undefined ? undefined : cursor,
+      // Without a position, the server reports missing events at the start; earliest is what is kept, and no more is claimed.
+      after: cursor === '' ? (this.fromFirst ? undefined : 'earliest') : ticket === undefined ? undefined : cursor,
       ticket,
     })
     return { op, method: 'GET', path: `${path}/events`, query, headers, anonymous: ticket !== undefined }

@@ -91,10 +91,13 @@ export class Watch implements Listener {
   }
 
   gap(gap: Gap): void {
-    const lost = gap.missed > 0 ? `${gap.missed.toLocaleString('en')} events are no longer kept` : 'the stream goes on elsewhere'
+    const atStart = this.rows.length === 0 && this.droppedRows === 0 && gap.code === 'cursor_expired'
+    const gone = atStart ? `earlier ${gap.missed === 1 ? 'event is' : 'events are'} gone` : 'events are no longer kept'
+    const lost = gap.missed > 0 ? `${gap.missed.toLocaleString('en')} ${gone}` : 'the stream goes on elsewhere'
     const back = gap.taken_back ? `; ${gap.taken_back.toLocaleString('en')} were taken back by a failover of the store` : ''
-    this.screen.note(`── ${lost}${back} ──`, this.ledger.last)
-    const data = { ...gap, seq: 0, time: '' }
+    const text = lost + back
+    this.screen.note(`── ${text} ──`, this.ledger.last)
+    const data = { ...gap, seq: 0, time: '', text }
     this.rows.push({ seq: 0, type: 'gap', time: '', suffix: this.suffix, data })
     this.changed()
   }

@@ -154,6 +154,8 @@ class Flow:
         query: list[tuple[str, str]] = []
         if self.options.on_gap == "event":
             query.append(("gap", "event"))
+        if not self.track.cursor and not self.from_first:
+            query.append(("after", "earliest"))  # what is kept, without a gap for what is not
         if types := list(self.options.types):
             if "end" not in types:
                 types.append("end")  # the loop must know it
@@ -171,6 +173,8 @@ class Flow:
         self.track.answered(headers.get("stream-tail", ""))
         earliest = headers.get("stream-earliest", "")
         at = parse_cursor(earliest)
+        if self.options.on_gap == "event" and headers.get("stream-missed") and self.start is None:
+            return  # the server reports the gap by an event
         # The first seq of a reader of some types shows nothing: the head says where the stream begins.
         if self.from_first and not self.track.cursor and self.track.filtered and at is not None and at.seq > 0:
             yield from self._gap(_start_gap(earliest, at.seq, None))
@@ -309,8 +313,8 @@ class Flow:
         yield gap
 
     def _missing_start(self, first: Event) -> Gap | None:
-        """The gap before the first event of a reader that wants all events. The server does not report it, because the reader
-        sent no cursor."""
+        """The gap before the first event of a reader that wants all events. The server reports it only with gap=event, and
+        older servers never do."""
         if self.track.filtered or first.seq <= 1:
             return None
         at = parse_cursor(first.cursor)
