@@ -321,3 +321,19 @@ def test_data_that_python_does_not_decode_ends_nothing(kind: str, name: str) -> 
     with Scripted(stream(*deep[1:])) as server:
         first, *rest = read(kind, server.url, "", stream="s")
     assert isinstance(first, Gap) and first.missed == 1 and first.time == rest[0].time and len(rest) == 7
+
+
+def test_a_server_that_was_never_reached_is_an_error(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reprise._flow.FIRST_CONTACT", 0.05)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # and does not listen
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        with pytest.raises(NetworkError, match=f"{url} was not reached in [0-9]+ attempts .* check the URL") as raised:
+            read(kind, url, "", stream="s")
+        assert raised.value.op == "follow stream s" and raised.value.__cause__ is not None
+
+    def lost(client: socket.socket) -> None:
+        time.sleep(0.02)
+
+    # Once the server was met, the loop goes on for as long as it takes.
+    assert seqs(kind, stream(block(1)), lost, lost, lost, lost, lost, lost, stream(end(2))) == [1, 2]

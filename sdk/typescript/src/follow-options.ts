@@ -25,7 +25,10 @@ export interface FollowOptions {
   onGap?: 'event' | 'raise'
   /** The silence after which a connection counts as lost: three heartbeats of the server. Default: 45,000. */
   idleTimeout?: number
-  /** How long a lost connection is retried before the loop ends with the error. Default: no limit; 0: no retry. */
+  /**
+   * How long a lost connection is retried before the loop ends with the error. Default: no limit once the server has answered this
+   * client, and 10 s before; 0: no retry; Infinity: no limit.
+   */
   giveUp?: number
   /** Is called with each failure before the wait that follows. */
   onDrop?: (drop: Drop) => void

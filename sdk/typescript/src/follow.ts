@@ -42,6 +42,9 @@ const maxFaults = 3
  */
 const minProductive = 1000
 
+/** How long a loop without `giveUp` tries to reach the server for the first time, in milliseconds. */
+const firstContact = 10_000
+
 /** Ends an iterator that was left. No caller receives it. */
 const left = new RepriseError('connection', false, 'the loop was left')
 
@@ -430,6 +433,9 @@ export class Follower implements AsyncIterator<Received, undefined> {
       isRetryable(error) ||
       (fault && this.faults < maxFaults) ||
       this.mayRenewTicket(error)
+    if (!met && giveUp === undefined && error instanceof ConnectionError && this.wait.outlasts(firstContact, pause)) {
+      throw givenUp(unreached(caller.settings.base, error, this.wait), op, this.wait.tries)
+    }
     if (!again || this.wait.outlasts(giveUp, pause)) throw givenUp(error, op, this.wait.tries)
     const { since, tries } = this.wait
     onDrop?.({ error, lasting: performance.now() - since, tries, wait: pause, seq: this.track.seq, met })
@@ -476,6 +482,13 @@ export class Follower implements AsyncIterator<Received, undefined> {
     this.ticketRefused = true
     return true
   }
+}
+
+/** The error of a loop whose server was never reached. */
+function unreached(base: string, cause: ConnectionError, { tries, since }: Failures): ConnectionError {
+  const seconds = Math.round((performance.now() - since) / 1000)
+  const advice = 'check the URL and that the server runs; giveUp sets how long to wait for it'
+  return new ConnectionError(`${base} was not reached in ${tries} attempts and ${seconds} s (${cause.message}): ${advice}`, { cause })
 }
 
 /** Reports whether frame only moves the cursor of a filtered reader. A published event of that type has a seq. */

@@ -42,6 +42,23 @@ test('one damaged answer is tried again', async (t) => {
   assert.deepEqual(await seqs(s.client().follow('x')), [1, 2, 3])
 })
 
+test('a server that was never reached is an error, after ten seconds', async (t) => {
+  const lose: Answer = (_, response) => void response.destroy()
+  const s = await script(t, lose)
+  let late = 0
+  const { now } = performance
+  t.mock.method(performance, 'now', () => now.call(performance) + late)
+  const client = s.client()
+  const drops: number[] = []
+  await assert.rejects(all(client.follow('x', { onDrop: ({ tries }) => drops.push(tries) && (late += 4000) })), (error: RepriseError) => {
+    return error.code === 'connection' && error.tries === 4 && error.message.includes(`${s.url} was not reached in 4 attempts and 12 s`)
+  })
+  assert.deepEqual(drops, [1, 2, 3])
+  const lost = await script(t, stream([event(1)]), ...Array.from({ length: 6 }, () => lose), stream([end(2)]))
+  const got = all(lost.client().follow('x', { onDrop: () => (late += 4000) }))
+  assert.deepEqual((await got).map(({ seq }) => seq), [1, 2]) // once it was met, the loop goes on
+})
+
 test('204 is the end for a reader that has had it', async (t) => {
   const over: Answer = (_, response) => response.writeHead(204, { 'Stream-Outcome': 'exited' }).end()
   const foreign: Answer = (_, response) => response.writeHead(204).end()

@@ -32,6 +32,9 @@ MIN_PRODUCTIVE = 1.0
 #: defect must not be hammered.
 MAX_FAULTS = 3
 
+#: How long a loop without give_up tries to reach the server for the first time.
+FIRST_CONTACT = 10.0
+
 #: The types that mean something here.
 _OWN_TYPES = frozenset(("started", "end", "gap", "cursor"))
 
@@ -96,6 +99,7 @@ class FollowOptions:
 class Met:
     """Whether the server has answered a client."""
 
+    url: str
     yes: bool = False
 
 
@@ -337,6 +341,11 @@ class Flow:
         again = (
             self._spell.allows(error, self.met.yes, give_up, pause) or error.retryable or (fault and self._faults < MAX_FAULTS)
         )
+        first = not self.met.yes and give_up is None
+        if first and isinstance(error, NetworkError) and self.failures.outlasts(FIRST_CONTACT, pause):
+            error, cause = self._unreached(error), error
+            error.op, error.tries = self.op, self.failures.tries
+            raise error from cause
         if not again or self.failures.outlasts(give_up, pause):
             error.op, error.tries = self.op, self.failures.tries
             raise error
@@ -344,6 +353,14 @@ class Flow:
             since = time.monotonic() - self.failures.since
             self.options.on_drop(Drop(error, since, self.failures.tries, pause, self.track.seq, self.met.yes))
         return pause
+
+    def _unreached(self, error: NetworkError) -> NetworkError:
+        """The error of a loop whose server was never reached."""
+        seconds = round(time.monotonic() - self.failures.since)
+        return NetworkError(
+            f"{self.met.url} was not reached in {self.failures.tries} attempts and {seconds} s ({error}): check the URL and "
+            "that the server runs; give_up sets how long to wait for it"
+        )
 
     def dropped(self) -> NetworkError:
         """The failure of a response that ends before the stream."""

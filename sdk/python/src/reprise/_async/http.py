@@ -24,7 +24,7 @@ class AsyncTransport:
 
     def __init__(self, config: Config, http: httpx.AsyncClient | None) -> None:
         self.config = config
-        self.met: Met = Met()
+        self.met: Met = Met(config.url)
         self._own = http is None
         # No limit of connections: each loop holds one for as long as it follows.
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)

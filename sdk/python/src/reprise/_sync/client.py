@@ -123,8 +123,9 @@ class Reprise:
         save_every: the minimum number of seconds between two saves of the position. A program that was killed gets the
             events since the last save again. 0 saves after each event.
         idle_timeout: the seconds of silence after which a connection counts as lost: three heartbeats of the server.
-        give_up: for how many seconds a lost connection is retried before the error is raised. Default: no limit; 0: no
-            retry. Answers that do not come from the server are retried for at most 60 s, and only if it has answered before.
+        give_up: for how many seconds a lost connection is retried before the error is raised. Default: no limit once the
+            server has answered this client, and 10 before; 0: no retry; math.inf: no limit. Answers that do not come from the
+            server are retried for at most 60 s, and only if it has answered before.
         on_drop: is called with each failure before the wait that follows.
         on_connected: is called when a connection has delivered its first event or heartbeat.
         """
