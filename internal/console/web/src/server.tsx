@@ -25,7 +25,7 @@ export function ServerPage() {
   const forbidden = health.problem?.code === 'forbidden'
   const isReady = ready.value !== undefined && !ready.problem
   return (
-    <section class="page page-scroll">
+    <section class="page page-scroll" tabIndex={0} aria-label="Server">
       <div class="bar">
         <h1>Server</h1>
         <span class={`state tone-${isReady ? 'good' : 'bad'}`} role="status">
