@@ -57,10 +57,10 @@ func (t *track) follows(seq uint64) bool {
 // doubt returns an error if only the header of another answer can tell a reader of some types whether an event of
 // another epoch is the server's. It does so once for an epoch.
 func (t *track) doubt(cursor string, seq uint64) error {
-	c, err := reprise.ParseCursor(cursor)
-	if err != nil || !t.filtered || t.owns(c.Epoch) || c.Epoch == t.stranger ||
-		c.Seq != seq || t.known && seq <= t.seq {
-		return nil //nolint:nilerr // it is no cursor of a server
+	c, _ := reprise.ParseCursor(cursor) // the zero Cursor has no epoch
+	claims := c.Epoch != "" && c.Seq == seq && !t.owns(c.Epoch) && (!t.known || seq > t.seq)
+	if !t.filtered || !claims || c.Epoch == t.stranger {
+		return nil
 	}
 	t.stranger = c.Epoch
 	return fmt.Errorf("%w: the epoch of the stream may have changed", ssefollow.ErrDropped)
@@ -94,9 +94,9 @@ func (t *track) advance(seq uint64, cursor string) (bool, error) {
 // pass moves past events that were left out, up to a bare cursor. It is false for one that leads nowhere new, and for
 // an id that is not provably the server's: the server sends bare ids to readers of some types alone.
 func (t *track) pass(cursor string) (bool, error) {
-	c, err := reprise.ParseCursor(cursor)
+	c, _ := reprise.ParseCursor(cursor) // the zero Cursor has no epoch, which nobody owns
 	switch {
-	case !t.filtered || err != nil || !t.owns(c.Epoch):
+	case !t.filtered || !t.owns(c.Epoch):
 		return false, nil
 	case t.isRenewed(c.Epoch) && c.Seq <= t.seq:
 		return false, fmt.Errorf("%w: the bare id %s of another epoch comes after %d", ErrProtocol, cursor, t.seq)
