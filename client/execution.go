@@ -176,6 +176,10 @@ type Execution struct {
 	// Key is the key of the request. A later execution may have the key by now.
 	Key    string `json:"key"`
 	Status string `json:"status"`
+	// Expired: it has ended, and the server remembers only how and when. ExpiredAt is when the output expired, and zero
+	// if the output was removed before, to make room.
+	Expired   bool      `json:"expired"`
+	ExpiredAt time.Time `json:"expired_at"`
 	// Waiting is "storage" while the output of a running command waits until there is room for it, since WaitingSince.
 	Waiting      string     `json:"waiting"`
 	WaitingSince *time.Time `json:"waiting_since"`
@@ -267,6 +271,9 @@ type Layers struct {
 // Start starts an execution. It retries after a lost connection, and the
 // command still runs once, because every start carries an id. The errors are those of
 // the server, including reprise.ErrConflict.
+//
+// A server remembers for a while that an id was used, by default for 30 days after the end. If the output has expired
+// by then, the answer has Execution.Expired, and the command does not run again.
 //
 // With a Key, which replaces the id in the request, a retry attaches to the execution of the lost answer. If that has
 // failed by then, the retry starts the command again.

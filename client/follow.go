@@ -105,6 +105,9 @@ func (c *Client) FollowStream(ctx context.Context, name string, opts *FollowOpti
 // breaks, the command runs once. A second range attaches to the same
 // execution. FollowOptions.After is ignored.
 //
+// If the execution has ended and its output has expired, the error wraps reprise.ErrExpired; Client.Show tells how it
+// ended.
+//
 // With a Key, or an IdempotencyKey and no ID, Run is Client.Start followed by
 // Client.Follow, and each range starts anew.
 func (c *Client) Run(ctx context.Context, run StartRequest, opts *FollowOptions) iter.Seq2[Event, error] {

@@ -61,6 +61,9 @@ func (c *followCmd) follow(ctx context.Context) error {
 			c.Stream = true
 			return c.follow(whole)
 		}
+		if err != nil && !c.Stream {
+			return ranBefore(ctx, server, c.Name, err)
+		}
 		if err != nil {
 			return err
 		}

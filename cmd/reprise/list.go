@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -170,7 +171,7 @@ func executionRow(x client.Execution) []string {
 	if x.DurationMS != nil {
 		took = durationMS(*x.DurationMS).String()
 	}
-	return []string{x.ID, statusText(&x), moment(x.Started), took, clip(commandText(&x), 60)}
+	return []string{x.ID, statusText(&x), moment(x.Started), took, clip(cmp.Or(commandText(&x), expiredText(&x)), 60)}
 }
 
 func streamRow(s client.Stream) []string {

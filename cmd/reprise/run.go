@@ -47,7 +47,7 @@ The first Ctrl-C sends INT to the command, as in a terminal; the command decides
 
 With --tty at a terminal all keys go to the command, including Ctrl-C; the detach keys leave it running. A notice is shown while the connection is lost. Input that is typed then is sent once when the connection is back.
 
-If output is lost because the server no longer keeps it, the exit code is 125, whatever the command's is.`
+If output is lost because the server no longer keeps it, the exit code is 125, whatever the command's is. A command that has run before under the same --id or --key, and whose output has expired, does not run again: a line on stderr says so, and the exit code is the recorded one.`
 }
 
 // retain bounds the history of a stream that is created.
@@ -102,9 +102,10 @@ func (c *runCmd) atTerminal(ctx context.Context, asked *stops, request client.St
 	}
 	defer cancel.attend(stages)()
 	err = s.hold(following, func(ctx context.Context) error {
-		return s.follow(ctx, func(ctx context.Context, opts *client.FollowOptions) iter.Seq2[client.Event, error] {
+		err := s.follow(ctx, func(ctx context.Context, opts *client.FollowOptions) iter.Seq2[client.Event, error] {
 			return noting(&cancel.started, server.Run(ctx, request, opts))
 		})
+		return ranBefore(ctx, server, request.ID, err)
 	})
 	if err != nil && !errors.Is(err, errDetached) {
 		err = cancel.left(err)
@@ -132,6 +133,9 @@ func (c *runCmd) detach(ctx context.Context, request client.StartRequest) error 
 }
 
 func (c *runCmd) printStarted(x client.Execution) error {
+	if x.Expired {
+		tellRanBefore(&x)
+	}
 	var err error
 	if c.JSON {
 		err = printObject(x.Raw)
@@ -160,6 +164,10 @@ func (c *runCmd) attach(ctx context.Context, asked *stops, request client.StartR
 		if err != nil {
 			return err
 		}
+		if execution.Expired {
+			tellRanBefore(&execution)
+			return outcome(endOf(&execution))
+		}
 		request.ID = execution.ID
 		events = server.Follow(following, request.ID, bridge.options(client.FollowOptions{}))
 	}
@@ -174,6 +182,9 @@ func (c *runCmd) attach(ctx context.Context, asked *stops, request client.StartR
 	var lost loss
 	out := c.printer()
 	for event, err := range events {
+		if errors.Is(err, reprise.ErrExpired) && !cancel.started.Load() {
+			return ranBefore(now, server, request.ID, err)
+		}
 		if err != nil {
 			return cancel.left(err)
 		}

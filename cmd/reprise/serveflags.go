@@ -12,6 +12,8 @@ type storageFlags struct {
 	RetainEvents   int64         `placeholder:"N" help:"Maximum number of events that a stream keeps. Default: 10000."`
 	RetainBytes    byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that a stream keeps. Default: 64MiB."`
 	RetainAge      time.Duration `placeholder:"DURATION" help:"How long a stream is kept after its end. Default: 1h."`
+	Remember       time.Duration `placeholder:"DURATION" help:"How long the id of a command that has ended is remembered, also after its output has expired: the same start is answered with the recorded outcome and does not run again. Default: 720h (30 days); negative: while the output is kept."`
+	RememberNames  int64         `placeholder:"N" help:"Number of ids that are remembered for each tenant; the oldest are forgotten first. Default: 1000000."`
 	MaxIdle        time.Duration `placeholder:"DURATION" help:"How long a stream may be open without new events before it is ended, unless it says itself. Executions are not affected. Default: for ever."`
 	SweepEvery     time.Duration `placeholder:"DURATION" help:"Time between sweeps for expired streams. Default: 5m."`
 	MaxTotalBytes  byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that all streams keep. At the limit the oldest ended streams are removed; if that is not enough, new events are refused and commands wait. Default: 16GiB."`

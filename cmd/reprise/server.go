@@ -310,7 +310,7 @@ func (s *server) hostOptions(c *serveCmd, keys *reprise.Keyset, metrics *api.Met
 		Secrets: filepath.Join(c.secrets(), namedDir),
 		RunsDir: runs, SpoolBytes: int64(c.SpoolBytes),
 		MaxRunning: c.MaxRunning, MaxRunningPerSession: c.MaxRunningPerSession, MaxQueued: c.MaxQueued,
-		MaxTimeout: c.MaxTimeout, PassEnv: c.PassEnv,
+		MaxTimeout: c.MaxTimeout, PassEnv: c.PassEnv, Remember: c.Remember, RememberNames: c.RememberNames,
 		MaxInterpreters: c.MaxInterpreters, InterpreterIdle: c.InterpreterIdle,
 		StateDir: s.dir.path, Secret: []byte(keys.Sign("reprise executions 1")),
 		Replica: s.member, Quotas: s.quotas.Book, Logger: s.logger, Hooks: metrics.ExecutionHooks(),

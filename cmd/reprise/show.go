@@ -96,8 +96,13 @@ func executionRows(x *client.Execution) [][2]string {
 		{"created", moment(x.Created)},
 		{"started", moment(x.Started)},
 		{"ended", moment(x.Ended)},
-		{"output", byteCount(x.Bytes.Stdout).String() + " stdout, " + byteCount(x.Bytes.Stderr).String() + " stderr"},
-		{"events", windowText(x.Window)},
+	}
+	if x.Expired {
+		rows = append(rows, [2]string{"output", strings.TrimPrefix(expiredText(x), "output ")})
+	} else {
+		rows = append(rows, [2]string{
+			"output", byteCount(x.Bytes.Stdout).String() + " stdout, " + byteCount(x.Bytes.Stderr).String() + " stderr",
+		}, [2]string{"events", windowText(x.Window)})
 	}
 	if x.DurationMS != nil {
 		rows = append(rows, [2]string{"took", durationMS(*x.DurationMS).String()})

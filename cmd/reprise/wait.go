@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
+	"reprise"
 	"reprise/client"
 )
 
@@ -61,6 +63,9 @@ func (c *waitCmd) wait(ctx context.Context, server *client.Client, id string) (c
 	bridge, ctx := c.newBridge(ctx, server.URL(), os.Stderr)
 	opts := bridge.options(client.FollowOptions{After: "tail", Types: []string{"end"}})
 	for _, err := range server.Follow(ctx, id, opts) {
+		if errors.Is(err, reprise.ErrExpired) {
+			break // it may be remembered
+		}
 		if err != nil {
 			return client.Execution{}, err
 		}

@@ -40,14 +40,18 @@ type executionBody struct {
 }
 
 type executionLinks struct {
-	Self   string `json:"self"`
-	Events string `json:"events"`
-	Stdout string `json:"stdout"`
-	Stderr string `json:"stderr"`
+	Self string `json:"self"`
+	// The others are "" for an execution whose output has expired.
+	Events string `json:"events,omitempty"`
+	Stdout string `json:"stdout,omitempty"`
+	Stderr string `json:"stderr,omitempty"`
 }
 
 func showExecution(e execution.Execution) executionBody {
 	self := "/v1/executions/" + url.PathEscape(e.ID)
+	if e.Expired {
+		return executionBody{e, executionLinks{Self: self}}
+	}
 	return executionBody{e, executionLinks{self, self + "/events", self + "/stdout", self + "/stderr"}}
 }
 
@@ -162,6 +166,10 @@ func (s *Server) startAndFollow(x *exchange, req execution.Request) error {
 		return err
 	}
 	e, _, err := s.start(ctx, x, req)
+	if err == nil && e.Expired {
+		err = fmt.Errorf("%w: execution %s has run, and its output has expired; a GET of it answers how it ended",
+			reprise.ErrExpired, e.ID)
+	}
 	if err != nil {
 		return err
 	}

@@ -304,3 +304,52 @@ func TestTraceReachesTheCommand(t *testing.T) {
 		return strings.Contains(w.logged.String(), "execution=parent trace="+id+" ")
 	})
 }
+
+// TestRememberedExecution: an execution whose output has expired is shown and listed with its outcome, its start is
+// answered with that, and its output is gone.
+func TestRememberedExecution(t *testing.T) {
+	w := start(t, setup{})
+	const body = `{"id":"one","command":"echo x; exit 3","session":"s","retention":{"max_age":"1ns"}}`
+	w.do("POST", "/v1/executions", body).is(201)
+	w.eventually("its output expires", func() bool {
+		_, err := w.log.Sweep(w.Context())
+		w.ok(err)
+		return w.do("GET", "/v1/executions/one", "").is(200).member("expired") == true
+	})
+	for _, a := range []*answer{
+		w.do("GET", "/v1/executions/one", ""), w.do("POST", "/v1/executions", body),
+	} {
+		a.is(200)
+		if a.text("id") != "one" || a.text("status") != "ended" || a.number("exit_code") != 3 ||
+			a.text("session") != "s" || a.member("expired") != true || a.text("expired_at") == "" {
+			t.Errorf("answered %s", a.body)
+		}
+		links := a.member("links").(map[string]any)
+		if len(links) != 1 || links["self"] != "/v1/executions/one" || strings.Contains(a.body, "window") {
+			t.Errorf("links %v in %s", links, a.body)
+		}
+	}
+	a := w.do("POST", "/v1/executions", body, asSSE).refused(410, "stream_expired")
+	if a.header.Get("Execution-Id") != "one" {
+		t.Errorf("the header names %q", a.header.Get("Execution-Id"))
+	}
+	w.do("POST", "/v1/executions", `{"id":"one","command":"exit 4"}`).refused(409, "conflict")
+	for _, path := range []string{"/events", "/stdout", "/screen", "/artifacts/x"} {
+		w.do("GET", "/v1/executions/one"+path, "").refused(410, "stream_expired")
+	}
+	if a := w.do("GET", "/v1/executions?session=s", "").is(200); strings.Count(a.body, `"expired":true`) != 1 {
+		t.Errorf("listed %s", a.body)
+	}
+	for _, query := range []string{"session=other", "status=running", "label=a=b"} {
+		if a := w.do("GET", "/v1/executions?"+query, "").is(200); strings.Contains(a.body, `"one"`) {
+			t.Errorf("%s: listed %s", query, a.body)
+		}
+	}
+	w.do("GET", "/v1/executions?cursor=ran.x", "").refused(400, "invalid")
+	w.do("DELETE", "/v1/executions/one", "").is(204)
+	w.do("DELETE", "/v1/executions/one", "").is(204)
+	if a := w.do("GET", "/v1/executions", "").is(200); strings.Contains(a.body, `"one"`) {
+		t.Errorf("listed after it was removed: %s", a.body)
+	}
+	w.do("POST", "/v1/executions", `{"id":"one","command":"exit 4"}`).is(201)
+}

@@ -287,10 +287,16 @@ func (r *run) endWith(events []reprise.Event, e ending) (kept bool) {
 	}
 	r.host.queue.leave(r)
 	more, at := outputOf(events), time.Now() // the same for each try
-	_, err := r.persist(len(events) > 0, func() (reprise.Appended, error) {
-		if !e.judged {
-			e = r.judge(e)
+	if !e.judged {
+		e, e.judged = r.judge(e), true
+	}
+	if !e.remembered {
+		e.remembered = true
+		if !r.rememberEnd(&e, at) {
+			return false // the next server gives the end
 		}
+	}
+	_, err := r.persist(len(events) > 0, func() (reprise.Appended, error) {
 		e.OutputTruncated = e.OutputTruncated || r.cut
 		if r.dropped && e.Error == "" {
 			e.Error = noRoom

@@ -153,6 +153,9 @@ type Artifact struct {
 // Artifact finds a file by its path. The errors are those of Show, and reprise.ErrNotFound if no such file is kept.
 func (h *Host) Artifact(ctx context.Context, tenant reprise.Tenant, id, path string) (*Artifact, error) {
 	x, err := h.Show(ctx, tenant, id)
+	if err == nil && x.Expired {
+		err = errOutputExpired
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -238,4 +239,86 @@ func text(size int) []byte {
 		b = fmt.Appendf(b, "%08d compile package/of/something_%d.go: warning: nothing is wrong here\n", i, i%97)
 	}
 	return b[:size]
+}
+
+// BenchmarkRememberedNames looks up a name that was used, and one that was not, among others that are remembered. It
+// reports what a name takes in memory and on disk.
+func BenchmarkRememberedNames(b *testing.B) {
+	for _, kind := range []string{"memory", "sqlite"} {
+		for _, names := range []int{1, 1000, 1_000_000} {
+			b.Run(fmt.Sprintf("store=%s/names=%d", kind, names), func(b *testing.B) {
+				benchmarkNames(b, kind, names)
+			})
+		}
+	}
+}
+
+func benchmarkNames(b *testing.B, kind string, names int) {
+	ctx, dir := context.Background(), b.TempDir()
+	var store reprise.Store = memstore.New(nil)
+	if kind == "sqlite" {
+		var err error
+		if store, err = sqlitestore.Open(ctx, filepath.Join(dir, "reprise.db"), nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	defer store.Close()
+	log, err := reprise.Open(ctx, store, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer log.Close()
+	h, err := execution.Open(ctx, log, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer h.Close()
+	req := func(i int) execution.Request {
+		return execution.Request{ID: fmt.Sprintf("build-%026d", i), Command: "true"}
+	}
+	before := heap()
+	var filling sync.WaitGroup
+	var next atomic.Int64
+	for range 64 {
+		filling.Go(func() {
+			for i := int(next.Add(1)); i <= names; i = int(next.Add(1)) {
+				if err := h.NoteForTest(ctx, reprise.DefaultTenant, req(i), time.Now()); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	filling.Wait()
+	inMemory := float64(heap()-before) / float64(names)
+	var onDisk int64
+	files, _ := filepath.Glob(filepath.Join(dir, "*"))
+	for _, file := range files {
+		if stat, err := os.Stat(file); err == nil {
+			onDisk += stat.Size()
+		}
+	}
+	for _, found := range []bool{true, false} {
+		b.Run(fmt.Sprintf("used=%t", found), func(b *testing.B) {
+			n := 0
+			for b.Loop() {
+				n++
+				id := req(1 + n%names).ID
+				if !found {
+					id = "new" + id
+				}
+				if x, err := h.Show(ctx, reprise.DefaultTenant, id); (err == nil && x.Expired) != found {
+					b.Fatal(id, err)
+				}
+			}
+			b.ReportMetric(inMemory, "heap-B/name")
+			b.ReportMetric(float64(onDisk)/float64(names), "disk-B/name")
+		})
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

@@ -69,7 +69,7 @@ func (h *Host) startInsideFor(ctx context.Context, who *quota.Holder, req Reques
 	if err := h.opts.Quotas.Spend(who, quota.Starts, 1); err != nil {
 		return Execution{}, false, err
 	}
-	x, created, err = h.startInside(ctx, who.Account, req)
+	x, created, err = orRecorded(h.startInside(ctx, who.Account, req))
 	if !created {
 		h.opts.Quotas.Refund(who, quota.Starts, 1)
 	}
@@ -83,6 +83,12 @@ func (h *Host) startInside(ctx context.Context, who quota.Account, req Request) 
 ) {
 	tenant := who.Tenant
 	id := h.id(tenant, &req)
+	if named := named(keyOf(tenant, id), &req); named != nil {
+		config := h.config(&req)
+		if x, done, err := h.recorded(ctx, named, &config); done || err != nil {
+			return x, false, err
+		}
+	}
 	inside, owner, err := h.whoRuns(ctx, tenant, req.Interpreter)
 	switch {
 	case err != nil:
@@ -156,7 +162,7 @@ func (h *Host) createInside(ctx context.Context, inside *run, key reprise.Stream
 		return h.attachOr(ctx, key, config, errBusy)
 	}
 	code := newRun(h, key, id, req, nil)
-	code.session, code.config = inside.session, config
+	code.session, code.config, code.named = inside.session, config, named(key, &req)
 	code.hold = newHold(time.Duration(req.Hold), h.log.Retention(config))
 	if code.owner, err = h.owner(); err != nil {
 		return nil, false, err

@@ -137,8 +137,8 @@ func (h *Host) WriteStdin(ctx context.Context, tenant reprise.Tenant, id string,
 	return far.write(ctx, w)
 }
 
-// Remove removes an execution and frees its key. It cancels an execution that has not ended, and waits for its end
-// until ctx is done. Removing an execution that does not exist does nothing.
+// Remove removes an execution and frees its name and its key: a start may run them again. It cancels an execution that
+// has not ended, and waits for its end until ctx is done. Removing an execution that does not exist does nothing.
 func (h *Host) Remove(ctx context.Context, tenant reprise.Tenant, id string) error {
 	if checkID("id", id) != nil {
 		return nil
@@ -160,6 +160,9 @@ func (h *Host) Remove(ctx context.Context, tenant reprise.Tenant, id string) err
 		return err
 	}
 	if err := h.freeKey(ctx, key); err != nil {
+		return err
+	}
+	if err := h.forgetName(ctx, key); err != nil {
 		return err
 	}
 	if err := h.log.Remove(ctx, artifactsOf(key)); err != nil {

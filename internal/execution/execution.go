@@ -17,6 +17,10 @@ type Execution struct {
 	// Key is the key of the request. It may belong to a later execution now.
 	Key    string `json:"key,omitempty"`
 	Status Status `json:"status"`
+	// Expired: it has ended, and is remembered only with its outcome and times. ExpiredAt is when the kept output
+	// expired; it is nil if the output was removed before, to make room.
+	Expired   bool  `json:"expired,omitempty"`
+	ExpiredAt *Time `json:"expired_at,omitempty"`
 	// Waiting is WaitingStorage while output waits until there is room for it, since WaitingSince.
 	Waiting      string `json:"waiting,omitempty"`
 	WaitingSince *Time  `json:"waiting_since,omitempty"`
@@ -53,7 +57,7 @@ type Execution struct {
 	Ended   *Time `json:"ended"`
 	// DurationMS is from the start of the process to its end, once it has ended.
 	DurationMS *int64     `json:"duration_ms"`
-	Window     Window     `json:"window"`
+	Window     Window     `json:"window,omitzero"`
 	Usage      *Usage     `json:"usage"`
 	Bytes      Bytes      `json:"bytes"`
 	Isolation  *Isolation `json:"isolation"`

@@ -1,4 +1,21 @@
 package execution
 
+import (
+	"context"
+	"time"
+
+	"reprise"
+)
+
 // ErrCostly is why a screen is not drawn.
 var ErrCostly = errCostly
+
+// NoteForTest writes the record of an execution that has exited with 0 at a time.
+func (h *Host) NoteForTest(ctx context.Context, tenant reprise.Tenant, req Request, at time.Time) error {
+	config, code := h.config(&req), 0
+	info := reprise.StreamInfo{Key: keyOf(tenant, req.ID), Config: config, Created: at, Epoch: reprise.NewEpoch()}
+	return h.remember(ctx, &info, &ending{Outcome: Exited, ExitCode: &code}, at)
+}
+
+// DieForTest makes the Host append nothing more, as if its process had died.
+func (h *Host) DieForTest() { h.giveUp(reprise.ErrClosed) }

@@ -68,6 +68,12 @@ type Options struct {
 	// requests. It must stay the same for starts to be idempotent over a
 	// restart. Default: a random one.
 	Secret []byte
+	// Remember is how long the name of an execution that has ended is remembered, whether its output is kept or not: a
+	// start with the same id or key does not run again meanwhile. Default: 30 days; negative: while the output is kept.
+	Remember time.Duration
+	// RememberNames is the number of names that are remembered for each tenant; the oldest are forgotten first. The
+	// names are spread over parts, so that a few more may be remembered. Default: 1,000,000.
+	RememberNames int64
 	// Quotas limit the executions of principals and tenants. Default: no quotas.
 	Quotas *quota.Book
 	// DisableCgroups makes the Host find the processes of a run in /proc even if cgroups are available.
@@ -116,6 +122,8 @@ func (o *Options) withDefaults() (Options, error) {
 	d.DrainTimeout = cmp.Or(d.DrainTimeout, 10*time.Second)
 	d.DisconnectGrace = cmp.Or(d.DisconnectGrace, 5*time.Second)
 	d.StateDir = cmp.Or(d.StateDir, os.TempDir())
+	d.Remember = cmp.Or(d.Remember, 30*24*time.Hour)
+	d.RememberNames = cmp.Or(d.RememberNames, 1_000_000)
 	d.SpoolBytes = cmp.Or(d.SpoolBytes, 256<<20)
 	d.MaxIdle = cmp.Or(d.MaxIdle, 8)
 	d.MaxInterpreters = cmp.Or(d.MaxInterpreters, 32)
@@ -166,6 +174,7 @@ type Host struct {
 	far     map[reprise.StreamKey]*farFollow // followed here, run elsewhere
 	// fullTold is when it was last logged that output waits for room.
 	fullTold time.Time
+	ranTold  time.Time // when it was last logged that names were forgotten before their time
 	closing  bool
 	closed   chan struct{} // closed when all is over
 

@@ -78,7 +78,13 @@ func (h *Host) startKeyed(ctx context.Context, who *quota.Holder, req Request) (
 		return Execution{}, false, err
 	}
 	for range maxKeyTries {
-		s, _, err := h.log.Create(ctx, key, config)
+		s, made, err := h.log.Create(ctx, key, config)
+		if err == nil && made {
+			err = h.checkCreated(ctx, s, &recall{key: key}, &config)
+		}
+		if _, ok := errors.AsType[*recordedError](err); ok {
+			return orRecorded(Execution{}, false, err)
+		}
 		if err != nil {
 			return Execution{}, false, err
 		}
@@ -106,7 +112,9 @@ func (h *Host) standing(ctx context.Context, key reprise.StreamKey, name string,
 ) {
 	s, info, err := h.lookAtKey(ctx, key)
 	switch {
-	case err != nil || s == nil:
+	case err == nil && s == nil:
+		return h.recorded(ctx, &recall{key: key}, &config)
+	case err != nil:
 		return Execution{}, false, err
 	case !info.Config.Equal(config):
 		return Execution{}, false, fmt.Errorf("%w: the key belongs to another request", reprise.ErrConflict)

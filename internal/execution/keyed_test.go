@@ -273,10 +273,11 @@ func TestKeyAfterReplicaDies(t *testing.T) {
 	}
 }
 
-// TestKeyIsForgottenWithItsExecution: when both have been swept the same request starts anew.
+// TestKeyIsForgottenWithItsExecution: when both have been swept and no names are remembered, the same request starts
+// anew.
 func TestKeyIsForgottenWithItsExecution(t *testing.T) {
 	log := newLog(t, memstore.New(nil), &reprise.Options{SweepEvery: -1})
-	h := openHost(t, log, execution.Options{})
+	h := openHost(t, log, execution.Options{Remember: -1})
 	req := execution.Request{
 		Key:       "k",
 		Command:   "true",

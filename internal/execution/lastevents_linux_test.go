@@ -53,7 +53,7 @@ func (c *commits) all() (n int) {
 func TestShortCommandIsOneCommit(t *testing.T) {
 	var seen commits
 	log := newLog(t, memstore.New(nil), &reprise.Options{Hooks: seen.hooks()})
-	h, err := execution.Open(t.Context(), log, &execution.Options{RunsDir: t.TempDir()})
+	h, err := execution.Open(t.Context(), log, &execution.Options{RunsDir: t.TempDir(), Remember: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,10 @@ package execution
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"reprise"
@@ -38,8 +42,9 @@ const (
 	maxPageBytes = 4 << 20
 )
 
-// List returns executions, the newest first. A page may have fewer than q.Limit even if there are more. The error is
-// reprise.ErrInvalid for an invalid limit, status or After. A search for a rare session or label reads the whole list.
+// List returns executions, the newest first, and then those that are only remembered. A page may have fewer than
+// q.Limit even if there are more. The error is reprise.ErrInvalid for an invalid limit, status or After. A search for a
+// rare session or label reads the whole list.
 func (h *Host) List(ctx context.Context, tenant reprise.Tenant, q ListQuery) (ListPage, error) {
 	if q.Limit == 0 {
 		q.Limit = defaultLimit
@@ -52,6 +57,9 @@ func (h *Host) List(ctx context.Context, tenant reprise.Tenant, q ListQuery) (Li
 	default:
 		return ListPage{}, invalid("status", "%q is not one of %s, %s and %s",
 			q.Status, StatusQueued, StatusRunning, StatusEnded)
+	}
+	if below, ok := strings.CutPrefix(q.After, ranCursor); ok {
+		return h.listExpired(ctx, tenant, &q, ListPage{}, below)
 	}
 	page, size := ListPage{Next: q.After}, int64(0)
 	of := reprise.ListQuery{Tenant: tenant, Namespace: namespace}
@@ -74,12 +82,92 @@ func (h *Host) List(ctx context.Context, tenant reprise.Tenant, q ListQuery) (Li
 			break
 		}
 	}
-	if q.Allowed == nil {
+	if q.Allowed != nil {
+		var err error
+		if page.Next, err = listing.Continued(ctx, h.log, of, page.Next, match); err != nil {
+			return ListPage{}, err
+		}
+	}
+	if page.Next == "" {
+		return h.listExpired(ctx, tenant, &q, page, "")
+	}
+	return page, nil
+}
+
+const (
+	// ranCursor begins the cursors of executions that are only remembered.
+	ranCursor = "ran."
+	// ranStep is the number of records that are read at a time.
+	ranStep = 256
+)
+
+// listExpired adds executions that are only remembered to a page, those that ended last before the others. below is the
+// seq in the journal before which they are, or "".
+func (h *Host) listExpired(ctx context.Context, tenant reprise.Tenant, q *ListQuery, page ListPage, below string) (
+	ListPage, error,
+) {
+	if !h.remembers() || q.Status != "" && q.Status != StatusEnded || len(q.Labels) > 0 { // labels are not remembered
 		return page, nil
 	}
-	var err error
-	page.Next, err = listing.Continued(ctx, h.log, of, page.Next, match)
-	return page, err
+	s, err := h.log.Stream(ctx, journalOf(tenant))
+	var info reprise.StreamInfo
+	if err == nil {
+		info, err = s.Info(ctx)
+	}
+	if isOver(err) {
+		return page, nil
+	}
+	if err != nil {
+		return ListPage{}, err
+	}
+	next := info.Tail + 1
+	if below != "" {
+		n, err := strconv.ParseUint(below, 10, 63)
+		if err != nil {
+			return ListPage{}, fmt.Errorf("%w: the cursor is not one of this list", reprise.ErrInvalid)
+		}
+		next = min(next, n)
+	}
+	for next > info.Earliest {
+		first := max(info.Earliest, next-min(next, ranStep))
+		var events []reprise.Event
+		err := h.eachRecord(ctx, s, first, next-1, func(e *reprise.Event) {
+			events = append(events, *e)
+		})
+		if err != nil {
+			return ListPage{}, err
+		}
+		for _, e := range slices.Backward(events) {
+			x, ok, err := h.onlyRemembered(ctx, tenant, q, &e)
+			switch {
+			case err != nil:
+				return ListPage{}, err
+			case ok && len(page.Executions) == q.Limit:
+				page.Next = ranCursor + strconv.FormatUint(e.Seq+1, 10)
+				return page, nil
+			case ok:
+				page.Executions = append(page.Executions, x)
+			}
+		}
+		next = first
+	}
+	return page, nil
+}
+
+// onlyRemembered returns the execution of a record in the journal if it is in the list, and no longer kept.
+func (h *Host) onlyRemembered(ctx context.Context, tenant reprise.Tenant, q *ListQuery, e *reprise.Event) (
+	x Execution, ok bool, err error,
+) {
+	r, ok := parseRecord(e)
+	if x = r.execution(); !ok || h.isPast(e) || !q.matches(&x) {
+		return x, false, nil
+	}
+	found := recall{key: reprise.StreamKey{Tenant: tenant, Name: r.name}}
+	if kept, err := h.isStreamKept(ctx, found.key); kept || err != nil {
+		return x, false, err
+	}
+	err = h.recall(ctx, &found)
+	return x, err == nil && found.found != nil && found.found.Life == r.Life, err
 }
 
 func (q *ListQuery) matches(x *Execution) bool {

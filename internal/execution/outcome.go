@@ -38,6 +38,8 @@ type ending struct {
 	Artifacts     []artifact.File `json:"artifacts,omitempty"`
 	ArtifactNotes []string        `json:"artifact_notes,omitempty"`
 
+	// remembered: its record was written.
+	remembered bool
 	// judged: it is known why it ended.
 	judged bool
 }

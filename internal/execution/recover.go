@@ -163,7 +163,13 @@ func (h *Host) lose(ctx context.Context, info *reprise.StreamInfo, opts reprise.
 		e.Started = ms(t.started)
 		e.DurationMS = t.last.Sub(t.started).Milliseconds()
 	}
-	_, err = s.EndWith(ctx, opts, string(Lost), reprise.Event{Format: reprise.FormatMembers, Data: mustMarshal(e)})
+	at := time.Now()
+	if err := h.remember(ctx, info, &e, at); err != nil {
+		return 0, err
+	}
+	_, err = s.EndWith(ctx, opts, string(Lost), reprise.Event{
+		Time: at, Format: reprise.FormatMembers, Data: mustMarshal(e),
+	})
 	if err == nil {
 		h.endKey(ctx, info.Key, &info.Config, Lost)
 	}

@@ -30,7 +30,8 @@ type run struct {
 	owner     reprise.Owner // our identity towards the store; zero without replicas
 	holder    quota.Holder  // for whom it is counted
 	created   time.Time
-	hold      *Hold // nil where no output is held back
+	named     *recall // what is known of its name; nil for a name of our own
+	hold      *Hold   // nil where no output is held back
 
 	turn chan struct{} // closed when it may begin
 	// Fields of the queue: the number of r among the runs that have waited, whether it had its turn, whether it has

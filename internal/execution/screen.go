@@ -51,6 +51,8 @@ func (h *Host) Screen(ctx context.Context, tenant reprise.Tenant, id string, on 
 	switch {
 	case err != nil:
 		return Screen{}, err
+	case x.Expired:
+		return Screen{}, errOutputExpired
 	case x.TTY == nil:
 		return Screen{}, errNoTerminal
 	}

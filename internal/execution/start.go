@@ -58,6 +58,12 @@ func (h *Host) startAs(ctx context.Context, who *quota.Holder, req Request, d *d
 	if d != nil {
 		config.Labels[labelInterpreter] = d.language
 	}
+	named := named(key, &req)
+	if named != nil {
+		if x, done, err := h.recorded(ctx, named, &config); done || err != nil {
+			return x, false, err
+		}
+	}
 	plan, err := h.isolateFor(who.Tenant, &req)
 	if err == nil {
 		_, err = h.secrets(who.Tenant, &req)
@@ -74,7 +80,7 @@ func (h *Host) startAs(ctx context.Context, who *quota.Holder, req Request, d *d
 	}
 	defer unlock()
 	r := newRun(h, key, id, req, plan)
-	r.holder, r.driven = *who, d
+	r.holder, r.driven, r.named = *who, d, named
 	if r.owner, err = h.owner(); err != nil {
 		return Execution{}, false, err
 	}
@@ -101,7 +107,7 @@ func (h *Host) startAs(ctx context.Context, who *quota.Holder, req Request, d *d
 		h.active.Done()
 	}
 	if err != nil {
-		return Execution{}, false, err
+		return orRecorded(Execution{}, false, err)
 	}
 	x, err = h.show(ctx, stream)
 	return x, created, err
@@ -136,9 +142,12 @@ func (h *Host) attach(ctx context.Context, key reprise.StreamKey, config reprise
 }
 
 // createStream makes the stream of r. An empty stream of this replica without a run is taken as made: it was left by an
-// earlier start that did not learn that it was created.
+// earlier start that did not learn that it was created. The error is a *recordedError if the name is remembered.
 func (h *Host) createStream(ctx context.Context, r *run) (s *reprise.Stream, created bool, err error) {
 	s, created, err = h.log.CreateWith(ctx, reprise.CreateOptions{Owner: r.owner}, r.key, r.config)
+	if err == nil && created && r.named != nil {
+		err = h.checkCreated(ctx, s, r.named, &r.config)
+	}
 	if err != nil || created || h.find(r.key) != nil {
 		return s, created, err
 	}

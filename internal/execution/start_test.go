@@ -236,7 +236,7 @@ func (s *halfMade) Create(ctx context.Context, want reprise.StreamInfo) (reprise
 }
 
 func (s *halfMade) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
-	if s.failed.Load() && s.read.CompareAndSwap(false, true) {
+	if strings.HasPrefix(key.Name, "execution:") && s.failed.Load() && s.read.CompareAndSwap(false, true) {
 		close(s.reading)
 		<-s.goOn
 	}

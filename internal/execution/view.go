@@ -13,20 +13,35 @@ import (
 // ErrNotFound is reprise.ErrNotFound for an execution.
 var ErrNotFound = fmt.Errorf("%w: there is no execution with this id", reprise.ErrNotFound)
 
-// Show returns the execution. The error is ErrNotFound, or reprise.ErrExpired if its stream has expired.
+// Show returns the execution, also one that is only remembered; see Execution.Expired. The error is ErrNotFound, or
+// reprise.ErrExpired if its stream has expired and it is not remembered.
 //
 // If another replica runs the execution, Bytes, Started and Isolation are as reported by that replica, and zero if it
 // does not answer within 2 s.
 func (h *Host) Show(ctx context.Context, tenant reprise.Tenant, id string) (Execution, error) {
-	s, err := h.Stream(ctx, tenant, id)
+	s, err := h.keptStream(ctx, tenant, id)
 	if err != nil {
-		return Execution{}, err
+		return h.showExpired(ctx, tenant, id, err)
 	}
 	return h.show(ctx, s)
 }
 
-// Stream returns the stream of the execution. The errors are those of Show.
+// Stream returns the stream of the execution. The error is ErrNotFound, or reprise.ErrExpired if it has expired.
 func (h *Host) Stream(ctx context.Context, tenant reprise.Tenant, id string) (*reprise.Stream, error) {
+	s, err := h.keptStream(ctx, tenant, id)
+	if errors.Is(err, reprise.ErrNotFound) {
+		if _, unknown := h.showExpired(ctx, tenant, id, err); unknown == nil {
+			err = errOutputExpired
+		}
+	}
+	return s, err
+}
+
+// errOutputExpired is the error for the output of an execution that is remembered.
+var errOutputExpired = fmt.Errorf("%w: the output of the execution", reprise.ErrExpired)
+
+// keptStream is Stream, but does not distinguish all that have expired from those that never were.
+func (h *Host) keptStream(ctx context.Context, tenant reprise.Tenant, id string) (*reprise.Stream, error) {
 	if err := checkID("id", id); err != nil {
 		return nil, ErrNotFound // no execution has such an id
 	}
@@ -39,9 +54,10 @@ func (h *Host) Stream(ctx context.Context, tenant reprise.Tenant, id string) (*r
 
 // SessionOf returns the session of an execution, or "" if it has none. The errors are those of Show.
 func (h *Host) SessionOf(ctx context.Context, tenant reprise.Tenant, id string) (string, error) {
-	s, err := h.Stream(ctx, tenant, id)
+	s, err := h.keptStream(ctx, tenant, id)
 	if err != nil {
-		return "", err
+		x, err := h.showExpired(ctx, tenant, id, err)
+		return x.Session, err
 	}
 	info, err := s.Info(ctx)
 	return info.Config.Labels[labelSession], err

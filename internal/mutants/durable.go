@@ -49,6 +49,29 @@ var durableMutants = []mutant{
 		pkg: "./internal/execution", run: "TestExecutionIsRemovedFromFullStore/tree=supervised",
 	},
 	{
+		name: "name is forgotten with its output", rule: "G9 R6.3",
+		file: "internal/execution/remember.go", old: "			q.found = &r\n", new: "			_ = r\n",
+		pkg: "./internal/execution", run: "TestUsedNamesDoNotRunAgain/memory",
+	},
+	{
+		name: "execution ends before its name is remembered", rule: "G9: no end without a record",
+		file: "internal/execution/append.go", old: "if !r.rememberEnd(&e, at) {",
+		new: "if e2 := e; func() bool { go r.rememberEnd(&e2, at); return false }() {",
+		pkg: "./internal/execution", run: "TestEndWaitsForItsRecord",
+	},
+	{
+		name: "start does not look again after it has created", rule: "G9: one start of replicas runs",
+		file: "internal/execution/start.go", old: "err == nil && created && r.named != nil {",
+		new: "err == nil && created && r.named != nil && false {",
+		pkg: "./internal/execution", run: "TestStartOvertakenByWholeRun",
+	},
+	{
+		name: "names of a tenant have no bound", rule: "G7",
+		file: "internal/execution/records.go", old: "	over := int64(info.Kept()) - most",
+		new: "	over := min(0, most)",
+		pkg: "./internal/execution", run: "TestRememberedNamesAreBounded",
+	},
+	{
 		name: "supervisors that stand still are waited for one by one", rule: "a restart waits 5 s in all",
 		file: "internal/execution/adopt.go", old: "const maxAdoptions = 64", new: "const maxAdoptions = 1",
 		pkg: "./internal/execution", run: "TestSupervisorsThatStandStillAreWaitedForTogether",

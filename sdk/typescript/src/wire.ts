@@ -222,6 +222,10 @@ export interface Execution {
   /** The key of the request. It may belong to a later execution now. */
   key?: string
   status: ExecutionStatus
+  /** It has ended, and the server remembers only how and when. `window` and the links to the output are missing. */
+  expired?: boolean
+  /** When the output expired; missing if it was removed before, to make room. */
+  expired_at?: string
   /** `storage` while output waits until there is room for it, since `waiting_since`. */
   waiting?: 'storage'
   waiting_since?: string
@@ -251,11 +255,11 @@ export interface Execution {
   started: string | null
   ended: string | null
   duration_ms: number | null
-  window: Window
+  window?: Window
   usage: Usage | null
   bytes: ByteCounts
   isolation: Isolation | null
-  links: { self: string; events: string; stdout: string; stderr: string }
+  links: { self: string; events?: string; stdout?: string; stderr?: string }
 }
 
 /** One page of executions, newest first. `next_cursor` is empty on the last page. */

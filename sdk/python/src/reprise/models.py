@@ -67,6 +67,10 @@ class Execution(Model):
     key: str = ""
     #: "queued", "running" or "ended".
     status: str = ""
+    #: It has ended, and the server remembers only how and when. The window is empty.
+    expired: bool = False
+    #: When the output expired; None if it was removed before, to make room.
+    expired_at: datetime | None = None
     #: "storage" while output waits until there is room for it, since `waiting_since`.
     waiting: str = ""
     waiting_since: datetime | None = None

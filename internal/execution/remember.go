@@ -1,0 +1,377 @@
+package execution
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"reprise"
+	"reprise/internal/backoff"
+)
+
+// A name that was used is remembered, so that a start does not run twice because its output has expired meanwhile.
+// Before the end event of an execution is appended, a record of about 200 bytes is appended to two streams of the
+// system tenant: to the bucket of the name, in which it is looked up, and to the journal of the tenant, from which it
+// is listed. So whatever removes an ended stream later, and however a server dies, the record is there.
+//
+// A start first looks for a record of its name, and once more after it has created the stream: an execution that ended
+// and was removed in between has left its record before. Removing an execution appends a record that frees the name.
+
+// ranNamespace begins the names of the streams of records: "ran:t-<tenant>/<bucket>" and "ran:t-<tenant>/all".
+const ranNamespace = "ran:"
+
+// The types of the events in these streams. A forgot frees the name.
+const (
+	eventRan    = "ran"
+	eventForgot = "forgot"
+)
+
+const (
+	// ranBuckets is the number of buckets of a tenant. It cannot be changed, since names would not be found any more.
+	ranBuckets = 1024
+	// ranTidy is the number of records after which those at the beginning of a stream are looked at.
+	ranTidy = 64
+	// ranToldEvery is the minimum time between two log lines about names that were forgotten before their time.
+	ranToldEvery = time.Hour
+)
+
+// ranRetention bounds the streams of records. Records are removed by tidy.
+var ranRetention = reprise.Retention{MaxEvents: math.MaxInt64 / 2, MaxBytes: math.MaxInt64 / 2}
+
+// record is what is remembered of an execution. The data of its event is the name, a line feed, and this as JSON.
+type record struct {
+	name string
+	// ID is that of the execution if the name is that of a key.
+	ID string `json:"id,omitempty"`
+	// Key is the name of the stream of its key.
+	Key string `json:"y,omitempty"`
+	// Life is the beginning of the epoch of its stream.
+	Life     string  `json:"l,omitempty"`
+	Digest   string  `json:"d,omitempty"`
+	Session  string  `json:"s,omitempty"`
+	Outcome  Outcome `json:"o,omitempty"`
+	ExitCode *int    `json:"x,omitempty"`
+	Signal   *string `json:"g,omitempty"`
+	// Times in Unix milliseconds. Kept is when the output expires if it is not removed before.
+	Created int64 `json:"c,omitempty"`
+	Started int64 `json:"b,omitempty"`
+	Ended   int64 `json:"e,omitempty"`
+	Kept    int64 `json:"k,omitempty"`
+}
+
+func (r *record) event() reprise.Event {
+	data := append([]byte(r.name), '\n')
+	return reprise.Event{Type: eventRan, Time: time.UnixMilli(r.Ended), Data: append(data, mustMarshal(r)...)}
+}
+
+// parseRecord reads the record in an event. ok is false for one of a later version.
+func parseRecord(e *reprise.Event) (r record, ok bool) {
+	name, data, ok := bytes.Cut(e.Data, []byte{'\n'})
+	if !ok || e.Type != eventRan || json.Unmarshal(data, &r) != nil {
+		return record{}, false
+	}
+	r.name = string(name)
+	return r, true
+}
+
+// isPast reports whether an event of these streams counts no longer.
+func (h *Host) isPast(e *reprise.Event) bool { return time.Since(e.Time) >= h.opts.Remember }
+
+// execution returns what is shown of an execution whose output has expired.
+func (r *record) execution() Execution {
+	x := Execution{
+		ID: r.ID, Session: r.Session, Status: StatusEnded, Outcome: &r.Outcome, ExitCode: r.ExitCode, Signal: r.Signal,
+		Labels: map[string]string{}, Created: Time{time.UnixMilli(r.Created)}, Ended: timeOf(r.Ended),
+		Started: timeOf(r.Started), Expired: true,
+	}
+	if id, ok := strings.CutPrefix(r.name, namespace); ok {
+		x.ID = id
+	}
+	if r.Kept > 0 && r.Kept <= time.Now().UnixMilli() {
+		x.ExpiredAt = timeOf(r.Kept)
+	}
+	if r.Started > 0 {
+		took := r.Ended - r.Started
+		x.DurationMS = &took
+	}
+	return x
+}
+
+func timeOf(ms int64) *Time {
+	if ms == 0 {
+		return nil
+	}
+	return &Time{time.UnixMilli(ms)}
+}
+
+// digestOf returns the digest of the request in the configuration of an execution or a key, shortened.
+func digestOf(config *reprise.StreamConfig) string {
+	var m struct{ Digest string }
+	_ = json.Unmarshal(config.Meta, &m) // we wrote it
+	return m.Digest[:min(len(m.Digest), 22)] + config.Labels[labelInterpreter]
+}
+
+// ranStream names a stream of records.
+func ranStream(tenant reprise.Tenant, part string) reprise.StreamKey {
+	return reprise.StreamKey{Tenant: reprise.SystemTenant, Name: ranNamespace + "t-" + string(tenant) + "/" + part}
+}
+
+func journalOf(tenant reprise.Tenant) reprise.StreamKey { return ranStream(tenant, "all") }
+
+// bucketOf names the stream with the records of a name. Who does not know the secret cannot choose names of one bucket.
+func (h *Host) bucketOf(key reprise.StreamKey) reprise.StreamKey {
+	sum := h.mac("reprise execution ran 1", []byte(key.Tenant), []byte(key.Name))
+	return ranStream(key.Tenant, strconv.Itoa(int(binary.BigEndian.Uint16(sum))%ranBuckets))
+}
+
+// remembers reports whether names are remembered at all.
+func (h *Host) remembers() bool { return h.opts.Remember > 0 }
+
+// recall is the state of a search for the record of a name.
+type recall struct {
+	key   reprise.StreamKey
+	found *record
+	epoch reprise.Epoch
+	seq   uint64 // up to which the bucket was read
+}
+
+// named returns the search for the name of a request, nil if it has none of its own. An id that stands for a Key is
+// new.
+func named(key reprise.StreamKey, req *Request) *recall {
+	if req.ID == "" && req.IdempotencyKey == "" || req.Key != "" {
+		return nil
+	}
+	return &recall{key: key}
+}
+
+// recall looks for the newest record of a name: again, if it did so before, only in what was appended since.
+func (h *Host) recall(ctx context.Context, q *recall) error {
+	if !h.remembers() {
+		return nil
+	}
+	s, err := h.log.Stream(ctx, h.bucketOf(q.key))
+	if isOver(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	info, err := s.Info(ctx)
+	if isOver(err) || err == nil && info.Epoch == q.epoch && info.Tail == q.seq {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	q.found, q.epoch, q.seq = nil, info.Epoch, info.Tail
+	prefix := []byte(q.key.Name + "\n")
+	return h.eachRecord(ctx, s, 1, info.Tail, func(e *reprise.Event) {
+		if !bytes.HasPrefix(e.Data, prefix) || h.isPast(e) {
+			return
+		}
+		r, ok := parseRecord(e)
+		switch {
+		case !ok:
+			q.found = nil // forgotten
+		case q.found == nil || q.found.Life != r.Life: // else the end was tried again, and the first one counts
+			q.found = &r
+		}
+	})
+}
+
+// eachRecord calls f with the kept events of s from first to last.
+func (h *Host) eachRecord(ctx context.Context, s *reprise.Stream, first, last uint64, f func(*reprise.Event)) error {
+	reader, err := s.Reader(ctx, reprise.Earliest())
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	if info := reader.Info(); first > info.Earliest {
+		if err := reader.Seek(reprise.After(s.Cursor(first - 1))); err != nil {
+			return err
+		}
+	}
+	for {
+		events, err := reader.Poll(ctx)
+		if lost, ok := errors.AsType[*reprise.WindowError](err); ok && lost.Reason == reprise.CursorExpired {
+			if err := reader.Seek(reprise.Earliest()); err != nil { // old ones were removed meanwhile
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for e := range events.All() {
+			if e.Seq > last {
+				return nil
+			}
+			f(&e)
+		}
+		if events.Len() == 0 || events.Last() >= last {
+			return nil
+		}
+	}
+}
+
+// recorded answers a start whose execution has ended and is no longer kept. done is false if there is no such
+// execution: the start may create one, or finds the one that is kept.
+func (h *Host) recorded(ctx context.Context, q *recall, config *reprise.StreamConfig) (
+	x Execution, done bool, err error,
+) {
+	if err := h.recall(ctx, q); err != nil || q.found == nil {
+		return Execution{}, false, err
+	}
+	if kept, err := h.isStreamKept(ctx, q.key); kept || err != nil {
+		return Execution{}, false, err
+	}
+	x, err = q.answer(config)
+	return x, err == nil, err
+}
+
+// answer is the answer to a start for which a record was found.
+func (q *recall) answer(config *reprise.StreamConfig) (Execution, error) {
+	if digestOf(config) != q.found.Digest {
+		return Execution{}, fmt.Errorf("%w: the name was used by another request, whose output has expired",
+			reprise.ErrConflict)
+	}
+	return q.found.execution(), nil
+}
+
+// recordedError is the answer to a start that has created a stream although its name is remembered.
+type recordedError struct{ execution Execution }
+
+func (*recordedError) Error() string { return "it has run, and its output has expired" }
+
+// checkCreated removes the stream of a name that has just been created although there is a record of the name: its
+// execution ended and was removed after recorded had looked for it. The error is a *recordedError then.
+func (h *Host) checkCreated(ctx context.Context, s *reprise.Stream, q *recall, config *reprise.StreamConfig) error {
+	err := h.recall(ctx, q)
+	if err == nil && q.found == nil {
+		return nil
+	}
+	if err := s.Remove(context.WithoutCancel(ctx)); err != nil {
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	x, err := q.answer(config)
+	if err == nil {
+		err = &recordedError{x}
+	}
+	return err
+}
+
+// orRecorded turns the error of a start into its answer, if it is one.
+func orRecorded(x Execution, created bool, err error) (Execution, bool, error) {
+	if r, ok := errors.AsType[*recordedError](err); ok {
+		return r.execution, false, nil
+	}
+	return x, created, err
+}
+
+// isStreamKept reports whether there is a stream.
+func (h *Host) isStreamKept(ctx context.Context, key reprise.StreamKey) (bool, error) {
+	s, err := h.log.Stream(ctx, key)
+	if err == nil {
+		_, err = s.Info(ctx)
+	}
+	if errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// showExpired is Show for an execution that is no longer kept. The error is why if it is not remembered.
+func (h *Host) showExpired(ctx context.Context, tenant reprise.Tenant, id string, why error) (Execution, error) {
+	if !errors.Is(why, reprise.ErrNotFound) && !errors.Is(why, reprise.ErrExpired) || checkID("id", id) != nil {
+		return Execution{}, why
+	}
+	q := recall{key: keyOf(tenant, id)}
+	if err := h.recall(ctx, &q); err != nil {
+		return Execution{}, err
+	}
+	if q.found == nil {
+		return Execution{}, why
+	}
+	return q.found.execution(), nil
+}
+
+// remember writes the record of an execution that is about to end at a time, and that of its key if it has succeeded.
+// After an error it can be repeated.
+func (h *Host) remember(ctx context.Context, info *reprise.StreamInfo, e *ending, at time.Time) error {
+	if !h.remembers() {
+		return nil
+	}
+	r := record{
+		name: info.Key.Name, Life: string(info.Epoch[:min(len(info.Epoch), 8)]),
+		Digest: digestOf(&info.Config), Session: info.Config.Labels[labelSession],
+		Outcome: e.Outcome, ExitCode: e.ExitCode, Signal: e.Signal,
+		Created: info.Created.UnixMilli(), Ended: at.UnixMilli(),
+		Kept: at.Add(h.log.Retention(info.Config).MaxAge).UnixMilli(),
+	}
+	if e.Started != nil {
+		r.Started = e.Started.UnixMilli()
+	}
+	list := []record{r}
+	if name := keyIn(&info.Config); name != "" && e.Outcome == Exited && e.ExitCode != nil && *e.ExitCode == 0 {
+		list[0].Key = h.streamOfKey(info.Key.Tenant, name).Name
+		r.ID, r.name = strings.TrimPrefix(r.name, namespace), list[0].Key
+		list = append(list, r)
+	}
+	return h.note(ctx, info.Key.Tenant, list)
+}
+
+// rememberEnd is remember for a run, which waits while the store is unavailable. Other errors do not keep the run from
+// ending. It returns false if the next server has to end the run.
+func (r *run) rememberEnd(e *ending, at time.Time) bool {
+	info := reprise.StreamInfo{Key: r.key, Config: r.config, Created: r.created, Epoch: r.epoch()}
+	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
+	for {
+		err := r.host.remember(r.host.ctx, &info, e, at)
+		if err == nil {
+			return true
+		}
+		if errors.Is(err, reprise.ErrUnavailable) && pause.Wait(r.host.ctx) == nil {
+			continue
+		}
+		if (r.remote != nil || r.inside != nil) && r.host.ctx.Err() != nil {
+			return false
+		}
+		r.host.opts.Logger.Error("the name of an execution cannot be remembered",
+			"execution", r.id, "tenant", r.key.Tenant, "error", err)
+		return true
+	}
+}
+
+// forgetName frees the name of an execution that a client removes, and its key.
+func (h *Host) forgetName(ctx context.Context, key reprise.StreamKey) error {
+	q := recall{key: key}
+	if err := h.recall(ctx, &q); err != nil || q.found == nil {
+		return err
+	}
+	if q.found.Key != "" {
+		of := recall{key: reprise.StreamKey{Tenant: key.Tenant, Name: q.found.Key}}
+		err := h.recall(ctx, &of)
+		if err == nil && of.found != nil && namespace+of.found.ID == key.Name {
+			err = h.forget(ctx, of.key)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return h.forget(ctx, key)
+}
+
+func (h *Host) forget(ctx context.Context, key reprise.StreamKey) error {
+	_, err := h.appendTo(ctx, h.bucketOf(key), reprise.Event{Type: eventForgot, Data: []byte(key.Name + "\n")})
+	return err
+}
