@@ -31,10 +31,10 @@ export function Details({ execution: e }: { execution: Execution }) {
       </Row>
       <Row name="Isolation">{isolation && isolationText(isolation)}</Row>
       <Row name="Kept from">
-        <code>{e.window.earliest}</code>
+        <code>{e.window?.earliest}</code>
       </Row>
       <Row name="Kept to">
-        <code>{e.window.tail}</code>
+        <code>{e.window?.tail}</code>
       </Row>
     </dl>
   )

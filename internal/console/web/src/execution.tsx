@@ -21,6 +21,14 @@ export function ExecutionPage({ id, query }: { id: string; query: URLSearchParam
   const { value: execution, problem, again } = usePolled((signal) => get<Execution>(path, signal), 2000, [path])
   useTitle(execution ? commandOf(execution).split('\n', 1)[0]! : id)
   if (!execution) return <section class="page">{problem && <Missing id={id} problem={problem} />}</section>
+  if (execution.expired) {
+    return (
+      <section class="page page-execution">
+        <Head execution={execution} again={again} />
+        <p>Its id is remembered: a start with it is answered with this outcome, and does not run again.</p>
+      </section>
+    )
+  }
   return <Shown key={id} execution={execution} query={query} again={again} />
 }
 

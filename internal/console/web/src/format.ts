@@ -66,8 +66,13 @@ export function clock(time: string): string {
   return `${date.toLocaleTimeString('sv-SE')}.${String(date.getMilliseconds()).padStart(3, '0')}`
 }
 
-/** What a run runs, as one would type it. */
-export function commandOf(e: { command?: string; argv?: string[]; language?: string; id: string }): string {
+/** What became of the output of a run that is only remembered. */
+export const expiredText = (e: { expired_at?: string }) =>
+  e.expired_at ? `output expired ${ago(e.expired_at)}` : 'output removed to make room'
+
+/** What a run runs, as one would type it; of one that is only remembered that is not known. */
+export function commandOf(e: { command?: string; argv?: string[]; language?: string; id: string; expired?: boolean; expired_at?: string }): string {
+  if (e.expired) return expiredText(e)
   if (e.command) return e.command
   if (e.argv) return e.argv.map(quoted).join(' ')
   return e.language ? `${e.language} code` : e.id

@@ -17,6 +17,9 @@ export interface Execution {
   id: string
   session?: string
   status: Status
+  /** It is only remembered: there is no output and no window. */
+  expired?: boolean
+  expired_at?: string
   outcome: string | null
   exit_code: number | null
   signal: string | null
@@ -35,7 +38,7 @@ export interface Execution {
   started: string | null
   ended: string | null
   duration_ms: number | null
-  window: Window
+  window?: Window
   usage: Usage | null
   bytes: { stdout: number; stderr: number }
   isolation: Isolation | null
