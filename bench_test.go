@@ -3,11 +3,17 @@ package reprise_test
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
 	"reprise"
+	"reprise/store/memstore"
+	"reprise/store/sqlitestore"
 )
 
 // The hot functions, over memory. Beside limits and peers they are measured in bench/; the targets
@@ -218,4 +224,61 @@ func BenchmarkReplay(b *testing.B) {
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*count), "ns/event")
 		})
 	}
+}
+
+// BenchmarkKeptLines reports what a job takes that prints short lines, one an append, in memory and on disk: with the
+// bound of 10,000 events that was the default once, and with the default.
+func BenchmarkKeptLines(b *testing.B) {
+	for _, lines := range []int{12_000, 100_000, 1_000_000} {
+		for _, most := range []int64{10_000, reprise.DefaultRetention.MaxEvents} {
+			b.Run(fmt.Sprintf("lines=%d/events=%d/store=memory", lines, most), func(b *testing.B) {
+				keepLines(b, memstore.New(nil), "", lines, most)
+			})
+			b.Run(fmt.Sprintf("lines=%d/events=%d/store=sqlite", lines, most), func(b *testing.B) {
+				dir := b.TempDir()
+				store, err := sqlitestore.Open(b.Context(), filepath.Join(dir, "reprise.db"), nil)
+				check(b, err)
+				keepLines(b, store, dir, lines, most)
+			})
+		}
+	}
+}
+
+// keepLines appends the lines once, whatever the number of iterations is: see -benchtime 1x.
+func keepLines(b *testing.B, store reprise.Store, dir string, lines int, most int64) {
+	before := heapInUse()
+	log, err := reprise.Open(b.Context(), store, nil)
+	check(b, err)
+	s := create(b, log, "s", reprise.Retention{MaxEvents: most})
+	var all sync.WaitGroup
+	for from := range 8 { // appends at the same time share a commit
+		all.Go(func() {
+			for i := from; i < lines; i += 8 {
+				line := reprise.Event{Type: "stdout", Data: fmt.Appendf(nil, "line %d of a job\n", i)}
+				_, err := s.Append(b.Context(), line)
+				check(b, err)
+			}
+		})
+	}
+	all.Wait()
+	state := info(b, s)
+	b.ReportMetric(float64(state.Kept()), "kept")
+	b.ReportMetric(float64(heapInUse()-before)/(1<<20), "heap-MiB")
+	check(b, log.Close())
+	check(b, store.Close())
+	var size int64
+	files, _ := filepath.Glob(filepath.Join(dir, "reprise.db*"))
+	for _, file := range files {
+		if stat, err := os.Stat(file); err == nil {
+			size += stat.Size()
+		}
+	}
+	b.ReportMetric(float64(size)/(1<<20), "file-MiB")
+}
+
+func heapInUse() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }

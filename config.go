@@ -75,16 +75,20 @@ func (k StreamKey) Validate() error {
 type Retention struct {
 	// MaxEvents is the maximum number of kept events.
 	MaxEvents int64
-	// MaxBytes is the maximum number of kept bytes, counted as they are passed
-	// to the store: data, type and about ten bytes per event. The newest batch
-	// is always kept.
+	// MaxBytes is the maximum number of kept bytes. An event counts as it is passed
+	// to the store (data, type and about ten bytes), plus 48 bytes. So the bytes are
+	// the bound, however small the events are. The newest batch is always kept.
 	MaxBytes int64
 	// MaxAge is how long a stream is kept after its end.
 	MaxAge time.Duration
 }
 
+// eventOverhead is what Retention.MaxBytes counts for each event in addition to its encoded bytes. It stands for the
+// entry of an event that was appended alone: in the memory of a Store, or its row and index.
+const eventOverhead = 48
+
 // DefaultRetention applies where no other retention is given.
-var DefaultRetention = Retention{MaxEvents: 10_000, MaxBytes: 64 << 20, MaxAge: time.Hour}
+var DefaultRetention = Retention{MaxEvents: 1_000_000, MaxBytes: 64 << 20, MaxAge: time.Hour}
 
 // or returns r with its zero fields filled from d.
 func (r Retention) or(d Retention) Retention {

@@ -64,10 +64,12 @@ func (x *sizeIndex) before(earliest uint64) (bytes int64) {
 	return bytes
 }
 
-// oldest returns the seq up to which at least over bytes lie, or all if there are fewer. ok is false if the coarse step
-// would have to be divided for it.
-func (x *sizeIndex) oldest(over int64) (last uint64, ok bool) {
-	all := over >= x.total
+// oldest returns the seq up to which the events from earliest on count at least over bytes, or all if they count less;
+// see eventOverhead. ok is false if the coarse step would have to be divided for it.
+func (x *sizeIndex) oldest(earliest uint64, over int64) (last uint64, ok bool) {
+	before := earliest - 1
+	n := len(x.steps)
+	all := n == 0 || over >= x.total+eventOverhead*int64(x.steps[n-1].last-before)
 	for i, step := range x.steps {
 		if over <= 0 {
 			break
@@ -75,8 +77,8 @@ func (x *sizeIndex) oldest(over int64) (last uint64, ok bool) {
 		if i == x.coarse-1 && !all {
 			return 0, false
 		}
-		over -= step.bytes
-		last = step.last
+		over -= step.bytes + eventOverhead*int64(step.last-before)
+		last, before = step.last, step.last
 	}
 	return last, true
 }
@@ -132,7 +134,7 @@ func (m *lane) makeRoom(st *staged, c *call) error {
 	if own <= 0 && others.bytes <= 0 {
 		return nil
 	}
-	last, ok := st.live.sizes.oldest(own)
+	last, ok := st.live.sizes.oldest(st.earliest, own)
 	if !ok {
 		c.need = own
 		return errUnmeasured
@@ -152,7 +154,8 @@ func (m *lane) over(st *staged, c *call) (own int64, others excess) {
 	if lv.key.Tenant != SystemTenant {
 		others = m.log.usage.over(lv.charged, kept-lv.info.Bytes)
 	}
-	return kept - lv.retention.MaxBytes, others
+	events := st.first + uint64(st.count+len(c.events)-c.skip) - st.earliest
+	return kept + eventOverhead*int64(events) - lv.retention.MaxBytes, others
 }
 
 // trim moves the start of the window to earliest, if that is later.

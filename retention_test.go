@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"reprise"
+	"reprise/store/memstore"
 )
 
 // recordBytes is what an event takes whose data has at most 118 bytes.
@@ -42,6 +45,9 @@ func TestCountBound(t *testing.T) {
 	})
 }
 
+// eventOverhead is what the doc of Retention.MaxBytes says that an event counts in addition.
+const eventOverhead = 48
+
 // TestByteBound: it holds at each append, uses most of the room, and the newest batch is always kept.
 func TestByteBound(t *testing.T) {
 	eachStore(t, func(t *testing.T, store reprise.Store) {
@@ -51,8 +57,9 @@ func TestByteBound(t *testing.T) {
 		for i := range 400 {
 			add(t, s, text(fmt.Sprintf("%0*d", i%100, i)))
 			state := info(t, s)
-			if state.Bytes > bound || i > 350 && state.Bytes < bound*9/10 {
-				t.Fatalf("after %d appends %d bytes are kept", i+1, state.Bytes)
+			counted := state.Bytes + eventOverhead*int64(state.Kept())
+			if counted > bound || i > 350 && counted < bound*9/10 {
+				t.Fatalf("after %d appends %d bytes are kept, which count %d", i+1, state.Bytes, counted)
 			}
 		}
 		wantBytes(t, s, bound/100)
@@ -71,7 +78,7 @@ func TestByteBound(t *testing.T) {
 // often that happens, and no history is lost for bytes that are not there.
 func TestBytesAfterAReload(t *testing.T) {
 	eachStore(t, func(t *testing.T, store reprise.Store) {
-		const bound, size = 20_000, 100
+		const bound, size = 30_000, 100
 		create(t, openLog(t, store, nil), "s", reprise.Retention{MaxBytes: bound, MaxEvents: 150})
 		data := fmt.Sprintf("%0*d", size, 0)
 		for range 20 {
@@ -276,4 +283,43 @@ func TestSystemTenantIsNotBounded(t *testing.T) {
 	check(t, err)
 	_, err = s.Append(t.Context(), text("0123456789012345678901234567890123456789"))
 	check(t, err)
+}
+
+// TestBytesBoundEmptyEvents: the bytes bound a stream whatever the size of its events: at the default retention empty
+// ones reach them before their number is reached.
+func TestBytesBoundEmptyEvents(t *testing.T) {
+	log := openLog(t, memstore.New(nil), nil)
+	s := create(t, log, "s", reprise.Retention{MaxBytes: 64 << 10})
+	for range 100 {
+		add(t, s, make([]reprise.Event, 50)...)
+	}
+	const each = 48 + 9 + len("message")
+	state := info(t, s)
+	if n := int(state.Kept()); n > 64<<10/each || n < 64<<10/each*9/10 {
+		t.Errorf("%d empty events are kept in 64 KiB", n)
+	}
+	d := reprise.DefaultRetention
+	if d.MaxEvents < d.MaxBytes/int64(each+len("a line")) {
+		t.Errorf("%d events are the bound, not the %d bytes", d.MaxEvents, d.MaxBytes)
+	}
+}
+
+// TestJobOfAnHourIsKeptWhole: 100,000 short lines, one every 36 ms, are all kept by default, and read from the start.
+func TestJobOfAnHourIsKeptWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lines = 100_000
+		log := openLog(t, memstore.New(nil), nil)
+		s := create(t, log, "s", reprise.Retention{})
+		for i := range lines {
+			add(t, s, text(fmt.Sprintf("line %d", i+1)))
+			time.Sleep(36 * time.Millisecond)
+		}
+		state := info(t, s)
+		if state.Kept() != lines || state.Earliest != 1 {
+			t.Fatalf("%d events are kept, from %d on", state.Kept(), state.Earliest)
+		}
+		if n := len(kept(t, s)); n != lines {
+			t.Errorf("%d lines were read", n)
+		}
+	})
 }

@@ -58,7 +58,7 @@ func (l *Log) measureOldest(ctx context.Context, lv *live, need int64, before ui
 			if lv.gone != nil {
 				return lv.gone
 			}
-			_, known := lv.sizes.oldest(need)
+			_, known := lv.sizes.oldest(lv.info.Earliest, need)
 			first, last, ok := lv.sizes.unmeasured(lv.info.Earliest)
 			from, more = first, ok && (!known || first < before && before <= last)
 			return nil

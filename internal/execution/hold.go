@@ -40,13 +40,18 @@ type appended struct {
 // counted as the command wrote them, and escapes make them up to six times as many.
 const byteShare = 8
 
+// eventShare is the part of the bytes, divided by the 64 that the smallest event counts there, that is the number of
+// events which may lie there unread.
+const eventShare = 4 * 64
+
 // newHold returns a Hold with a new token, or nil if patience disables it.
 func newHold(patience time.Duration, keeps reprise.Retention) *Hold {
 	if patience <= 0 {
 		return nil
 	}
 	hd := &Hold{token: rand.Text(), patience: patience, moved: make(chan struct{}, 1)}
-	hd.events, hd.bytes = max(1, int(keeps.MaxEvents/2)), max(1, keeps.MaxBytes/byteShare)
+	hd.events = int(max(1, min(keeps.MaxEvents/2, keeps.MaxBytes/eventShare)))
+	hd.bytes = max(1, keeps.MaxBytes/byteShare)
 	return hd
 }
 

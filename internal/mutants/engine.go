@@ -105,8 +105,19 @@ var engineMutants = []mutant{
 	},
 	{
 		name: "open stream drops its events at the bound of all", rule: "an open stream loses nothing to another",
-		file: "retention.go", old: "st.live.sizes.oldest(own)", new: "st.live.sizes.oldest(max(own, others.bytes))",
+		file: "retention.go", old: "sizes.oldest(st.earliest, own)",
+		new: "sizes.oldest(st.earliest, max(own, others.bytes))",
 		pkg: ".", run: "TestTotalsCostNoStreamItsEvents/memory",
+	},
+	{
+		name: "small events do not count their fixed cost", rule: "Retention.MaxBytes: the bytes are the bound",
+		file: "retention.go", old: "return kept + eventOverhead*int64(events) -", new: "_ = events\n\treturn kept -",
+		pkg: ".", run: "TestBytesBoundEmptyEvents",
+	},
+	{
+		name: "job that prints 12,000 lines loses some", rule: "R3.1: the default keeps 64 MiB",
+		file: "config.go", old: "MaxEvents: 1_000_000, MaxBytes: 64 << 20", new: "MaxEvents: 10_000, MaxBytes: 64 << 20",
+		pkg: ".", run: "TestJobOfAnHourIsKeptWhole",
 	},
 	{
 		name: "append is refused while ended streams are kept", rule: "old makes room for new",

@@ -40,6 +40,9 @@ type Advice struct {
 	FullInDays *float64 `json:"full_in_days,omitempty"`
 }
 
+// eventOverhead is what Retention.MaxBytes counts for each event in addition to its encoded bytes.
+const eventOverhead = 48
+
 // day is the longest period.
 const day = 24 * time.Hour
 
@@ -86,7 +89,7 @@ func (a *Advice) look(log *reprise.Log, info *reprise.StreamInfo, now time.Time)
 	g.events = float64(info.Tail)
 	g.bytes = g.events*each + float64(info.Overhead())
 	g.wanted = min(g.events, float64(retention.MaxEvents)) * each
-	g.wanted = min(g.wanted, float64(retention.MaxBytes)) + float64(info.Overhead())
+	g.wanted = min(g.wanted, float64(retention.MaxBytes)*each/(each+eventOverhead)) + float64(info.Overhead())
 	a.Streams++
 	if g.open {
 		a.Open++
@@ -99,7 +102,7 @@ func (a *Advice) look(log *reprise.Log, info *reprise.StreamInfo, now time.Time)
 	case info.Earliest == 1:
 	case kept >= uint64(retention.MaxEvents):
 		a.AtEvents++
-	case info.Bytes > retention.MaxBytes/2:
+	case info.Bytes+eventOverhead*int64(kept) > retention.MaxBytes/2:
 		a.AtBytes++
 	}
 	return g

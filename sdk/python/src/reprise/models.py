@@ -21,6 +21,7 @@ _TIMES = frozenset(
         "started",
         "ended",
         "expires",
+        "expired_at",
         "updated",
         "modified",
         "rotated",
