@@ -104,6 +104,9 @@ type Access struct {
 	// Writable are directories below which the command may write at the levels "landlock" and "bubblewrap", in addition
 	// to its working directory and the temporary directory.
 	Writable []string `json:"writable,omitempty"`
+	// Readable are files and directories that the command may read at the levels "landlock" and "bubblewrap", in
+	// addition to those of the system and the writable ones.
+	Readable []string `json:"readable,omitempty"`
 	// Hidden are paths that the command cannot reach.
 	Hidden []string `json:"hidden,omitempty"`
 }
@@ -260,6 +263,8 @@ type Layers struct {
 	NoNewPrivileges bool   `json:"no_new_privileges"`
 	Capabilities    string `json:"capabilities"`
 	Hidden          string `json:"hidden"`
+	Readable        string `json:"readable"`
+	Temporary       string `json:"temporary"`
 	Writable        string `json:"writable"`
 	Signals         string `json:"signals"`
 	Cgroups         string `json:"cgroups"`

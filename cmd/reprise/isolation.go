@@ -17,7 +17,8 @@ type isolationFlags struct {
 	Isolation      string   `enum:",none,limits,landlock,bubblewrap" default:"" placeholder:"LEVEL" help:"Default isolation of commands: none, limits, landlock or bubblewrap. Default: limits if this machine supports it."`
 	LeastIsolation string   `enum:",none,limits,landlock,bubblewrap" default:"" placeholder:"LEVEL" help:"Weakest level at which a command runs. From landlock on, commands work only below --writable. Default: none."`
 	Hide           []string `sep:"none" placeholder:"PATH" help:"File or directory that commands cannot reach, in addition to the data directory. May be repeated."`
-	Writable       []string `sep:"none" placeholder:"DIR" help:"Directory below which commands may write at the levels landlock and bubblewrap. May be repeated."`
+	Readable       []string `sep:"none" placeholder:"[TENANT=]PATH" help:"File or directory that commands, or those of one tenant, may read at the levels landlock and bubblewrap, in addition to those of the system. May be repeated."`
+	Writable       []string `sep:"none" placeholder:"[TENANT=]DIR" help:"Directory below which commands, or those of one tenant, may write at the levels landlock and bubblewrap. May be repeated."`
 	Network        string   `enum:"on,off" default:"on" placeholder:"on|off" help:"Network of commands; off leaves them only their own loopback interface. Default: ${default}."`
 	RunAs          []string `sep:"none" placeholder:"[TENANT=]USER" help:"User that commands run as, or those of one tenant; the server must be root. May be repeated. Default: the server's user."`
 }
@@ -32,25 +33,20 @@ func (f *isolationFlags) config(secrets ...string) (isolation.Config, error) {
 	if c.Masks, err = isolation.OpenMasks(append(secrets, f.Hide...)...); err != nil {
 		return c, err
 	}
-	if c.Writable, err = absolute(f.Writable); err != nil {
+	if err := f.open(&c); err != nil {
 		return c, err
 	}
-	for _, dir := range c.Writable {
-		if _, err := os.Stat(dir); err != nil {
-			return c, usage("--writable: %w", err)
-		}
-	}
-	if c.Least == isolation.Landlock || c.Least == isolation.Bubblewrap {
-		if c.Roots = c.Writable; len(c.Roots) == 0 {
-			return c, usage("--least-isolation %s needs --writable DIR, the directories in which commands work",
-				c.Least)
-		}
+	c.Confined = c.Least == isolation.Landlock || c.Least == isolation.Bubblewrap
+	if c.Confined && len(f.Writable) == 0 {
+		return c, usage("--least-isolation %s needs --writable DIR, the directories in which commands work", c.Least)
 	}
 	if err := f.users(&c); err != nil {
 		return c, usage("--run-as: %w", err)
 	}
-	for _, tenant := range append(slices.Sorted(maps.Keys(c.Users)), "") {
+	for _, tenant := range slices.Concat(slices.Sorted(maps.Keys(c.Users)), slices.Sorted(maps.Keys(c.Tenants)),
+		[]string{""}) {
 		of := c.For(tenant)
+		of.Confined = false // a tenant without a directory gets no command
 		if _, err := of.Resolve(c.Level, isolation.Access{}); err != nil {
 			return c, usage("--isolation: %w; \"reprise doctor\" says what this machine gives", err)
 		}
@@ -58,14 +54,49 @@ func (f *isolationFlags) config(secrets ...string) (isolation.Config, error) {
 	return c, nil
 }
 
-func absolute(paths []string) (list []string, err error) {
-	for _, path := range paths {
-		if path, err = filepath.Abs(path); err != nil {
-			return nil, err
+// open finds the directories that are open to commands: PATH for all, TENANT=PATH for those of a tenant.
+func (f *isolationFlags) open(c *isolation.Config) error {
+	for _, flag := range []struct {
+		name  string
+		texts []string
+		list  func(*isolation.Directories) *[]string
+	}{
+		{"--readable", f.Readable, func(d *isolation.Directories) *[]string { return &d.Readable }},
+		{"--writable", f.Writable, func(d *isolation.Directories) *[]string { return &d.Writable }},
+	} {
+		for _, text := range flag.texts {
+			tenant, path, ofTenant := strings.Cut(text, "=")
+			if ofTenant = ofTenant && !strings.Contains(tenant, "/"); !ofTenant {
+				path = text
+			}
+			path, err := filepath.Abs(path)
+			if err == nil {
+				_, err = os.Stat(path)
+			}
+			switch {
+			case err != nil:
+				return usage("%s: %w", flag.name, err)
+			case ofTenant && tenant == "":
+				return usage("%s %s: which tenant?", flag.name, text)
+			case path == "/":
+				return usage("%s /: name the directories in it", flag.name)
+			}
+			of := c.Tenants[tenant]
+			if !ofTenant {
+				of = c.Directories
+			}
+			*flag.list(&of) = append(*flag.list(&of), path)
+			switch {
+			case !ofTenant:
+				c.Directories = of
+				continue
+			case c.Tenants == nil:
+				c.Tenants = map[string]isolation.Directories{}
+			}
+			c.Tenants[tenant] = of
 		}
-		list = append(list, path)
 	}
-	return list, nil
+	return nil
 }
 
 // users finds those that commands run as: USER for all, TENANT=USER for those of a tenant.
@@ -102,7 +133,9 @@ func (f *isolationFlags) isolate(logger *slog.Logger, secrets ...string) (isolat
 	if err != nil {
 		return c, err
 	}
-	plan, err := c.Resolve("", isolation.Access{})
+	anybody := c
+	anybody.Confined = false
+	plan, err := anybody.Resolve("", isolation.Access{})
 	if err != nil {
 		return c, err
 	}

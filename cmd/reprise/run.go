@@ -281,7 +281,7 @@ func (c *runCmd) request() (client.StartRequest, error) {
 		Timeout: client.Duration(c.Timeout), Grace: client.Duration(c.Grace), KillOnDisconnect: c.KillOnDisconnect,
 		Language: c.Language, Interpreter: c.Interpreter, Limits: client.Limits(c.Limits), Artifacts: c.Artifact,
 		Retention: c.retention(), Hold: client.Duration(c.Hold), Isolation: c.Isolation, User: c.User,
-		Access:      client.Access{Network: c.Network, Writable: c.Writable, Hidden: c.Hide},
+		Access:      client.Access{Network: c.Network, Writable: c.Writable, Readable: c.Readable, Hidden: c.Hide},
 		TraceParent: trace.Parent, TraceState: trace.State,
 	}
 	if c.Language != "" || c.Interpreter != "" {

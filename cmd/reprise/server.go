@@ -294,9 +294,6 @@ func (s *server) openHost(ctx context.Context, c *serveCmd, keys *reprise.Keyset
 	if opts.Isolation, err = c.isolate(s.logger, s.secretPaths(c)...); err != nil {
 		return err
 	}
-	if len(opts.Isolation.Roots) > 0 {
-		opts.Dir = opts.Isolation.Roots[0]
-	}
 	s.host, err = execution.Open(ctx, s.log, opts)
 	return err
 }

@@ -136,6 +136,8 @@ func isolationText(in *client.Isolation) string {
 	for _, layer := range [][2]string{
 		{"capabilities", l.Capabilities},
 		{"hidden by", l.Hidden},
+		{"reading bound by", l.Readable},
+		{"temporary directories by", l.Temporary},
 		{"writing bound by", l.Writable},
 		{"signals bound by", l.Signals},
 		{"system calls", l.SystemCalls},

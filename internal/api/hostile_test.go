@@ -118,7 +118,7 @@ func TestHostileBodies(t *testing.T) {
 		{`{"argv":["true"],"isolation":7}`, 422, "isolation"},
 		{`{"argv":["true"],"access":{"network":"maybe"}}`, 422, "access.network"},
 		{`{"argv":["true"],"access":{"writable":"/tmp"}}`, 422, "access.writable"},
-		{`{"argv":["true"],"access":{"readable":["/tmp"]}}`, 422, "access.readable"},
+		{`{"argv":["true"],"access":{"runnable":["/tmp"]}}`, 422, "access.runnable"},
 		{`{"argv":["true"],"access":{"hidden":["relative"]}}`, 422, "access.hidden"},
 		{`{"argv":["true"],"isolation":"none","access":{"network":"off"}}`, 422, "isolation"},
 		{`{"language":"cobol","code":"x"}`, 422, "language"},

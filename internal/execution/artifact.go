@@ -44,7 +44,7 @@ func (r *run) collection() *artifact.Collection {
 		return nil
 	}
 	c := &artifact.Collection{
-		Dir: r.request.cwd(r.host.opts.Dir), Patterns: r.request.Artifacts, Hidden: r.isolation.Masked(),
+		Dir: r.host.cwd(r.key.Tenant, &r.request), Patterns: r.request.Artifacts, Hidden: r.isolation.Masked(),
 		Masked: identities(r.isolation.Masks), MaxBytes: r.host.opts.MaxArtifactBytes,
 	}
 	c.Open()

@@ -47,7 +47,7 @@ func (r *Request) checkInside() error {
 		{"limits", r.Limits != Limits{}},
 		{"isolation", r.Isolation != ""},
 		{"user", r.User != ""},
-		{"access", r.Access.Network != "" || len(r.Access.Writable)+len(r.Access.Hidden) > 0},
+		{"access", r.Access.Network != "" || len(r.Access.Writable)+len(r.Access.Readable)+len(r.Access.Hidden) > 0},
 	} {
 		if field.given {
 			return invalid(field.name, "is the interpreter's, and does not go with code that runs in one")

@@ -37,6 +37,7 @@ func (r *Request) checkIsolation() error {
 	}
 	for field, paths := range map[string][]string{
 		"access.writable": r.Access.Writable,
+		"access.readable": r.Access.Readable,
 		"access.hidden":   r.Access.Hidden,
 	} {
 		if len(paths) > maxAccess {
@@ -70,7 +71,7 @@ func (h *Host) isolate(tenant reprise.Tenant, req *Request) (*isolation.Plan, er
 		}
 	}
 	err := config.User.As(func() error { // which finds what the command would find, and tells no more
-		for _, p := range slices.Concat(req.Access.Writable, req.Access.Hidden) {
+		for _, p := range slices.Concat(req.Access.Writable, req.Access.Readable, req.Access.Hidden) {
 			if _, err := os.Stat(p); err != nil {
 				return invalid("access", "%v", err)
 			}
@@ -84,8 +85,8 @@ func (h *Host) isolate(tenant reprise.Tenant, req *Request) (*isolation.Plan, er
 		return nil, invalid("access.network", "this server has it off")
 	}
 	plan, err := config.Resolve(isolation.Level(req.Isolation), isolation.Access{
-		Offline: req.Access.Network == networkOff, Writable: req.Access.Writable, Hidden: req.Access.Hidden,
-		Dir: req.cwd(h.opts.Dir),
+		Offline: req.Access.Network == networkOff, Writable: req.Access.Writable, Readable: req.Access.Readable,
+		Hidden: req.Access.Hidden, Dir: h.cwd(tenant, req),
 	})
 	if refused, ok := errors.AsType[*isolation.RefusedError](err); ok {
 		return nil, invalid("isolation", "%v", refused)
@@ -102,12 +103,54 @@ func (h *Host) isolateFor(tenant reprise.Tenant, req *Request) (*isolation.Plan,
 	return plan, err
 }
 
+// cwd is where the command of a request of a tenant works.
+func (h *Host) cwd(tenant reprise.Tenant, req *Request) string {
+	if c := h.opts.Isolation.For(string(tenant)); c.Confined && len(c.Writable) > 0 {
+		return req.cwd(c.Writable[0])
+	}
+	return req.cwd(h.opts.Dir)
+}
+
 // codeDir returns the directory for files of code: dir, or another one if the user of the commands cannot access dir.
 func codeDir(plan *isolation.Plan, dir string) string {
-	if plan.User != nil {
+	switch {
+	case plan.Private != "":
+		return path.Dir(plan.Private)
+	case plan.User != nil:
 		return os.TempDir()
 	}
 	return dir
+}
+
+// makePrivate makes the temporary directory of a command that cannot have a file tree of its own. It returns the folder
+// to remove after the command, "" if the plan needs none.
+func makePrivate(plan *isolation.Plan) (folder string, err error) {
+	if plan.Layers.Temporary != isolation.ByDirectory {
+		return "", nil
+	}
+	if folder, err = os.MkdirTemp("", codeFolder+"*"); err != nil { // mode 0700
+		return "", err
+	}
+	plan.Private = path.Join(folder, "tmp")
+	if err = os.Mkdir(plan.Private, 0o700); err == nil && plan.User != nil {
+		err = errors.Join(os.Chown(plan.Private, plan.User.UID, plan.User.GID),
+			os.Chown(folder, plan.User.UID, plan.User.GID))
+	}
+	return folder, err
+}
+
+// privateEnviron returns our environment adapted to a command with a temporary directory of its own, which is also its
+// home if nothing in its home is open to it.
+func privateEnviron(plan *isolation.Plan, ours []string) []string {
+	if plan.Private == "" {
+		return ours
+	}
+	ours = append(ours[:len(ours):len(ours)], "TMPDIR="+plan.Private)
+	if !plan.Opens(variable(ours, "HOME")) {
+		ours = slices.DeleteFunc(ours, func(entry string) bool { return strings.HasPrefix(entry, "HOME=") })
+		ours = append(ours, "HOME="+plan.Private)
+	}
+	return ours
 }
 
 // show lets a command read the directory of its code, which may be inside a hidden one or belong to another user.

@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -183,7 +184,7 @@ func (r *run) makePlan(dir string) (folder string, err error) {
 		}
 	}
 	p := &plan{
-		ID: r.id, Shown: describe(req), Argv: req.Argv, Cwd: req.cwd(r.host.opts.Dir), TTY: req.TTY,
+		ID: r.id, Shown: describe(req), Argv: req.Argv, Cwd: r.host.cwd(r.key.Tenant, req), TTY: req.TTY,
 		Mark: markOf(r.epoch()), Input: req.input(), StdinOpen: req.StdinOpen,
 		Timeout: r.timeout(), Grace: r.grace(), Drain: r.host.opts.DrainTimeout,
 		Limits: req.Limits, Isolation: r.isolation,
@@ -193,14 +194,27 @@ func (r *run) makePlan(dir string) (folder string, err error) {
 		return "", err
 	}
 	p.Masked = masked
-	p.Environ = environ(userEnviron(r.isolation.User, os.Environ()), r.host.opts.PassEnv, variables, req.TTY != nil,
+	if folder, err = makePrivate(r.isolation); err != nil {
+		return folder, err
+	}
+	ours := privateEnviron(r.isolation, userEnviron(r.isolation.User, os.Environ()))
+	p.Environ = environ(ours, r.host.opts.PassEnv, variables, req.TTY != nil,
 		envID+"="+r.id, p.Mark)
 	r.artifacts = r.collection()
+	r.plan = p
+	code, err := r.planProgram(p, dir)
+	if folder == "" {
+		folder = code
+	}
+	return folder, err
+}
+
+// planProgram sets the arguments of the command. Code is written to a new folder below dir, or where codeDir says.
+func (r *run) planProgram(p *plan, dir string) (folder string, err error) {
+	req := &r.request
 	switch {
 	case r.driven != nil:
-		if folder, err = r.planDriver(p, dir); err != nil {
-			return folder, err
-		}
+		return r.planDriver(p, dir)
 	case req.Command != "":
 		p.Argv = []string{"sh", "-c", req.Command}
 	case req.Language != "":
@@ -215,15 +229,22 @@ func (r *run) makePlan(dir string) (folder string, err error) {
 		}
 		p.Argv, err = l.argv(r.isolation.User, variable(p.Environ, "PATH"), file)
 	}
-	r.plan = p
 	return folder, err
 }
 
 // removeFolder removes a folder of makePlan, if there is one.
 func removeFolder(folder string) {
-	if folder != "" {
-		_ = os.RemoveAll(folder)
+	if folder == "" || os.RemoveAll(folder) == nil {
+		return
 	}
+	// A command may have made directories of its own user that nobody can enter.
+	_ = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, _ error) error {
+		if entry != nil && entry.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	_ = os.RemoveAll(folder)
 }
 
 func (r *run) timeout() time.Duration {

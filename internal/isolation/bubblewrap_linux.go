@@ -19,10 +19,10 @@ import (
 // tryBubblewrap runs the program at path with all that commands need of it, under the layers that it gets itself.
 func tryBubblewrap(path string) error {
 	m := Probe()
-	if m.Mounts != nil {
-		return m.Mounts
+	if err := m.lacksViews(); err != nil {
+		return err
 	}
-	p := &Plan{Level: Bubblewrap, Given: m.Given, machine: m, Temporary: os.TempDir(), Access: Access{Offline: true}}
+	p := &Plan{Level: Bubblewrap, Given: m.Given, machine: m, Own: []string{"/tmp"}, Access: Access{Offline: true}}
 	p.layer()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -47,13 +47,12 @@ func tryBubblewrap(path string) error {
 	return err
 }
 
-// bubblewrapped returns the options with which bwrap starts the command, and its argv. What is masked is hidden before
-// bwrap starts, so that bwrap gets at it by no name. Everybody can read argv: it holds the command.
-func (p *Plan) bubblewrapped(path string, argv, env []string, dir string) (options, args []string) {
+// bubblewrapped returns the options with which bwrap starts the command, and its argv. bwrap starts in the view of the
+// command, so that it gets at nothing else by any name. Everybody can read argv: it holds the command.
+func (p *Plan) bubblewrapped(f *forest, path string, argv, env []string) (options, args []string) {
 	options = []string{
 		"--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts",
 		"--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
-		"--tmpfs", p.Temporary,
 	}
 	if p.isRoot() { // its own /proc is writable for root, also without capabilities
 		for _, path := range p.Given.Settings {
@@ -65,25 +64,27 @@ func (p *Plan) bubblewrapped(path string, argv, env []string, dir string) (optio
 	if p.Access.Offline {
 		options = append(options, "--unshare-net")
 	}
-	for _, root := range slices.Concat(p.Access.Writable, []string{dir}) {
-		options = append(options, "--bind", root, root)
+	for _, own := range f.own { // with what is mounted there
+		options = append(options, "--bind", own, own)
 	}
-	for _, visible := range p.Visible {
-		options = append(options, "--ro-bind", visible, visible)
+	for _, t := range f.trees {
+		if t.writable && !slices.ContainsFunc(kernelFiles, func(dir string) bool { return within(t.Path, dir) }) {
+			options = append(options, "--bind", t.Path, t.Path)
+		}
 	}
 	for _, entry := range env {
 		name, value, _ := strings.Cut(entry, "=")
 		options = append(options, "--setenv", name, value)
 	}
-	options = append(options, "--chdir", dir)
+	options = append(options, "--chdir", f.dir)
 	return options, append([]string{"--", path}, argv[1:]...)
 }
 
 // wrap returns the path, argv and environment of bwrap for those of a command. The environment of bwrap is empty, since
 // variables such as LD_PRELOAD would choose what bwrap does; the command gets its own one from the options, which a
 // descriptor holds, since it may contain secrets.
-func (p *program) wrap(pl *Plan, path string, argv, env []string, dir string) (string, []string, []string, error) {
-	options, args := pl.bubblewrapped(path, argv, env, dir)
+func (p *program) wrap(pl *Plan, f *forest, path string, argv, env []string) (string, []string, []string, error) {
+	options, args := pl.bubblewrapped(f, path, argv, env)
 	fd, err := unix.MemfdCreate("bwrap", unix.MFD_CLOEXEC)
 	if err != nil {
 		return "", nil, nil, &StepError{"bubblewrap", os.NewSyscallError("memfd_create", err)}

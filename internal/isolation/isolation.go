@@ -3,7 +3,6 @@ package isolation
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,6 +49,7 @@ const (
 	ByBubblewrap   = "bubblewrap"
 	ByUser         = "user"
 	ByPIDNamespace = "pid_namespace"
+	ByDirectory    = "directory"
 	// ReadOnly, ReducedSet, EmptySet, DenyList and Off describe the remaining access.
 	ReadOnly   = "read_only"
 	ReducedSet = "reduced"
@@ -66,6 +66,12 @@ type Layers struct {
 	Capabilities string `json:"capabilities,omitempty"`
 	// Hidden is what puts the server's secrets out of reach: ByMounts, ByLandlock or ByUser.
 	Hidden string `json:"hidden,omitempty"`
+	// Readable is the layer that restricts reading to what the system, the request and the server name: ByMounts or
+	// ByLandlock.
+	Readable string `json:"readable,omitempty"`
+	// Temporary is what gives the command temporary directories of its own: ByMounts, which also gives it System V IPC
+	// and message queues of its own, or ByDirectory for a directory that TMPDIR names.
+	Temporary string `json:"temporary,omitempty"`
 	// Writable is the layer that restricts writing: ByLandlock or ByBubblewrap.
 	Writable string `json:"writable,omitempty"`
 	// Signals is what keeps the command from signalling others: ByLandlock or ByPIDNamespace.
@@ -87,13 +93,18 @@ type Access struct {
 	// Writable are directories below which the command may write at the levels Landlock and Bubblewrap, beside its
 	// working directory and the temporary one. They are absolute and exist.
 	Writable []string `json:"writable,omitempty"`
+	// Readable are files and directories that the command may read at the levels Landlock and Bubblewrap, beside those
+	// of the system and the writable ones. They are absolute and exist.
+	Readable []string `json:"readable,omitempty"`
 	// Hidden are absolute paths that the command does not get at.
 	Hidden []string `json:"hidden,omitempty"`
 	// Dir is the absolute path of the working directory.
 	Dir string `json:"dir,omitempty"`
 }
 
-func (a *Access) empty() bool { return !a.Offline && len(a.Writable) == 0 && len(a.Hidden) == 0 }
+func (a *Access) empty() bool {
+	return !a.Offline && len(a.Writable) == 0 && len(a.Readable) == 0 && len(a.Hidden) == 0
+}
 
 // Config is the configuration of a server for the isolation of all its commands.
 type Config struct {
@@ -107,11 +118,14 @@ type Config struct {
 	Masks *Masks
 	// Offline takes the network from all commands.
 	Offline bool
-	// Writable are added to the writable directories of requests.
-	Writable []string
-	// Roots, if there are any, are the directories in which all commands work: the working directory and the writable
-	// directories of a request lie in them, whatever their names lead to when the command is started.
-	Roots []string
+	// Directories are open to all commands, beside those of requests.
+	Directories
+	// Tenants are open to the commands of single tenants in addition.
+	Tenants map[string]Directories
+	// Confined: commands work in the writable Directories alone. The working directory and the writable directories of
+	// a request lie in them, and its readable ones in any of Directories, whatever their names lead to when the command
+	// is started.
+	Confined bool
 	// User is the user of all commands; only root can switch to another user. Default: our own user.
 	User *User
 	// Users are the users of the commands of single tenants, in place of User.
@@ -131,16 +145,22 @@ type Plan struct {
 	Layers Layers `json:"layers,omitzero"`
 	// Access is the access of the command.
 	Access Access `json:"access,omitzero"`
+	// Server are the Directories of the Config.
+	Server Directories `json:"server,omitzero"`
 	// Masks are what the command does not reach: the masks of the server, and the hidden paths of Access.
 	Masks []Mask `json:"masks,omitempty"`
-	// Roots are those of the Config.
-	Roots []Mask `json:"roots,omitempty"`
+	// Roots are the directories in which a confined command works, and Readable those that it may read in addition.
+	Roots    []Mask `json:"roots,omitempty"`
+	Readable []Mask `json:"readable,omitempty"`
 	// Visible are directories below a hidden one that the command reads all the same.
 	Visible []string `json:"visible,omitempty"`
-	// Temporary is the temporary directory of the server, which commands may write to.
-	Temporary string `json:"temporary,omitempty"`
-	User      *User  `json:"user,omitempty"`
-	Given     Given  `json:"given,omitzero"`
+	// Own are directories in place of which the command gets empty ones of its own: the temporary ones and its home.
+	Own []string `json:"own,omitempty"`
+	// Private is an empty directory for temporary files that was made for this command, if Layers.Temporary is
+	// ByDirectory.
+	Private string `json:"private,omitempty"`
+	User    *User  `json:"user,omitempty"`
+	Given   Given  `json:"given,omitzero"`
 
 	machine *Machine // while it is resolved
 }
@@ -148,14 +168,15 @@ type Plan struct {
 // Resolve returns the plan for a request with a level, "" for the default, and access. The error is a *RefusedError if
 // the machine, or c, does not permit the request.
 func (c *Config) Resolve(level Level, want Access) (*Plan, error) {
-	p := &Plan{User: c.User, Temporary: os.TempDir(), machine: c.Machine}
+	p := &Plan{User: c.User, Server: c.Directories, Own: c.own(), machine: c.Machine}
 	if p.machine == nil {
 		p.machine = Probe()
 	}
 	p.Given = p.machine.Given
 	p.Access = Access{
 		Offline:  want.Offline || c.Offline,
-		Writable: slices.Concat(c.Writable, want.Writable),
+		Writable: want.Writable,
+		Readable: want.Readable,
 		Hidden:   want.Hidden,
 		Dir:      want.Dir,
 	}
@@ -177,7 +198,7 @@ func (c *Config) Resolve(level Level, want Access) (*Plan, error) {
 	if p.Level == None && !want.empty() {
 		return nil, &RefusedError{string(None), "gives no access of its own: ask for a stronger one"}
 	}
-	if err := errors.Join(p.confine(c.Roots, &want), p.hide(want.Hidden)); err != nil {
+	if err := errors.Join(p.confine(c, &want), p.hide(want.Hidden)); err != nil {
 		return nil, err
 	}
 	p.layer()
@@ -209,27 +230,52 @@ func (l Level) weaker(other Level) bool {
 	return slices.Index(Levels(), l) < slices.Index(Levels(), other)
 }
 
-// confine checks that a request stays within the roots, and records them.
-func (p *Plan) confine(roots []string, want *Access) error {
-	for _, root := range roots {
-		m, err := maskAt(root)
-		if err != nil {
-			return err
+// confine checks that what a request opens is neither the root nor what the kernel shows, and lies within the roots if
+// the command is confined.
+func (p *Plan) confine(c *Config, want *Access) error {
+	opened := slices.Concat(want.Writable, want.Readable)
+	for _, path := range opened {
+		real := existing(path)
+		if real == "/" || within(real, "/proc") || within(real, "/sys") {
+			return &RefusedError{string(p.Level), fmt.Sprintf("cannot open %s: name the directories in it", path)}
 		}
-		p.Roots = append(p.Roots, m)
 	}
-	if len(roots) == 0 {
+	if !c.Confined {
 		return nil
+	}
+	if len(c.Writable) == 0 {
+		return &RefusedError{string(p.Level), "needs a directory in which commands work, and this tenant has none"}
+	}
+	for _, of := range []struct {
+		masks *[]Mask
+		paths []string
+	}{{&p.Roots, c.Writable}, {&p.Readable, c.Readable}} {
+		for _, path := range of.paths {
+			m, err := maskAt(path)
+			if err != nil {
+				return err
+			}
+			*of.masks = append(*of.masks, m)
+		}
+	}
+	in := func(path string, roots ...Mask) bool {
+		real := existing(path)
+		return slices.ContainsFunc(roots, func(root Mask) bool { return within(real, root.Path) })
 	}
 	paths := want.Writable
 	if want.Dir != "" {
 		paths = append(slices.Clone(paths), want.Dir)
 	}
 	for _, path := range paths {
-		real := existing(path)
-		if !slices.ContainsFunc(p.Roots, func(root Mask) bool { return within(real, root.Path) }) {
+		if !in(path, p.Roots...) {
 			return &RefusedError{string(p.Level), fmt.Sprintf("lets commands work in %s, and %s is elsewhere",
-				strings.Join(roots, ", "), path)}
+				strings.Join(c.Writable, ", "), path)}
+		}
+	}
+	for _, path := range want.Readable {
+		if !in(path, slices.Concat(p.Roots, p.Readable)...) {
+			return &RefusedError{string(p.Level), fmt.Sprintf("lets commands read in %s, and %s is elsewhere",
+				strings.Join(slices.Concat(c.Writable, c.Readable), ", "), path)}
 		}
 	}
 	return nil
@@ -303,6 +349,9 @@ func (p *Plan) lacks() string {
 		if p.Given.Bubblewrap, err = m.FindBubblewrap(); err != nil {
 			return fmt.Sprintf("needs bubblewrap: %v", err)
 		}
+		if err := m.lacksViews(); err != nil {
+			return fmt.Sprintf("needs a mount namespace: %v", err)
+		}
 	}
 	return ""
 }
@@ -341,7 +390,7 @@ func (p *Plan) lacksLandlock() string {
 	if m.Mounts == nil {
 		return ""
 	}
-	for _, root := range p.Access.Writable {
+	for _, root := range slices.Concat(p.Server.Writable, p.Access.Writable) {
 		for _, mask := range p.Masks {
 			if within(mask.Path, root) {
 				return fmt.Sprintf("cannot hide %s below %s, which is to be writable: %v", mask.Path, root, m.Mounts)
@@ -374,11 +423,16 @@ func (p *Plan) layer() {
 	case Bubblewrap:
 		p.Layers.Hidden, p.Layers.Writable, p.Layers.Cgroups = ByMounts, ByBubblewrap, ReadOnly
 		p.Layers.Signals, p.Layers.Capabilities = ByPIDNamespace, EmptySet
+		p.Layers.Readable, p.Layers.Temporary = ByMounts, ByMounts
 		return
 	case Landlock:
 		p.Layers.Writable, p.Layers.Hidden = ByLandlock, ByLandlock
+		p.Layers.Readable, p.Layers.Temporary = ByLandlock, ByDirectory
 		if m.Mounts == nil {
 			p.Layers.Hidden = ByMounts
+		}
+		if m.lacksViews() == nil {
+			p.Layers.Readable, p.Layers.Temporary = ByMounts, ByMounts
 		}
 	default:
 		p.Layers.Hidden, _ = p.hiding()

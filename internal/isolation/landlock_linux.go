@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -43,8 +42,8 @@ func (p *Plan) bindsFiles() bool {
 	return p.Layers.Writable == ByLandlock || p.Layers.Hidden == ByLandlock
 }
 
-// ruleset returns the descriptor of the child's Landlock ruleset. dir is its working directory.
-func (p *Plan) ruleset(dir string) (fd int, err error) {
+// ruleset returns the descriptor of the child's Landlock ruleset. f is what the child reads, if that is restricted.
+func (p *Plan) ruleset(f *forest) (fd int, err error) {
 	attr := unix.LandlockRulesetAttr{}
 	if p.Given.Landlock >= landlockScopes {
 		attr.Scoped = unix.LANDLOCK_SCOPE_SIGNAL
@@ -65,7 +64,7 @@ func (p *Plan) ruleset(dir string) (fd int, err error) {
 	}
 	fd = int(n)
 	if p.bindsFiles() {
-		if err = p.allowFiles(fd, dir); err != nil {
+		if err = p.allowFiles(fd, f); err != nil {
 			_ = unix.Close(fd)
 			return 0, err
 		}
@@ -78,17 +77,17 @@ var writableDevices = []string{
 	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts",
 }
 
-// allowFiles adds the rules for files. With the layer Writable the child may read all files that are not masked, and
-// write below the writable roots; without it, it may do both with all files that are not masked.
-func (p *Plan) allowFiles(ruleset int, dir string) error {
+// allowFiles adds the rules for files. With the layer Readable the child reads its trees and writes to those that are
+// writable; without it, it does both with all files that are not masked.
+func (p *Plan) allowFiles(ruleset int, f *forest) error {
 	r := &rules{ruleset: ruleset, rights: handledFiles}
-	if p.Layers.Writable == ByLandlock {
-		r.rights = readFiles
-	}
 	if p.Layers.Hidden != ByMounts {
 		if err := r.findMasked(p.Masks, p.Given.Cgroups); err != nil {
 			return err
 		}
+	}
+	if f != nil {
+		return errors.Join(r.allowForest(f), r.allowDevices(), r.checkMasked(p.Masks))
 	}
 	if err := r.allow("/", unix.LANDLOCK_ACCESS_FS_READ_DIR); err != nil {
 		return err
@@ -101,27 +100,43 @@ func (p *Plan) allowFiles(ruleset int, dir string) error {
 			return err
 		}
 	}
+	return errors.Join(r.allowDevices(), r.checkMasked(p.Masks))
+}
+
+// allowForest adds the rules for trees.
+func (r *rules) allowForest(f *forest) error {
+	for _, t := range f.trees {
+		if t.bare {
+			continue
+		}
+		fd, st, err := openExactly(t.Path)
+		if err == nil && (st.Dev != t.Dev || st.Ino != t.Ino) {
+			err = errors.Join(unix.Close(fd), fs.ErrNotExist)
+		}
+		switch {
+		case err != nil:
+			return fmt.Errorf("isolation: %s was moved while a command was started: %w", t.Path, err)
+		case t.writable:
+			err = errors.Join(r.addUnmasked(fd, &st, t.Path, handledFiles), unix.Close(fd))
+		default:
+			r.rights = readFiles | unix.LANDLOCK_ACCESS_FS_READ_DIR
+			err = r.allowBelow(fd, &st, t.Path)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// allowDevices adds the rules for the devices that are open to every command.
+func (r *rules) allowDevices() error {
 	for _, path := range writableDevices {
 		if err := r.allow(path, readFiles|writeFiles); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	if p.Layers.Writable == ByLandlock {
-		for _, path := range []string{p.Temporary, "/dev/shm"} {
-			if err := r.allow(path, handledFiles); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-		}
-		for _, root := range p.Roots {
-			r.roots = append(r.roots, file{root.Dev, root.Ino})
-		}
-		for _, path := range append(slices.Clone(p.Access.Writable), dir) {
-			if err := r.allow(path, handledFiles); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-		}
-	}
-	return r.checkMasked(p.Masks)
+	return nil
 }
 
 // rules adds rules to a Landlock ruleset. A rule is for a file or directory and all below it, and cannot have an
@@ -132,8 +147,6 @@ type rules struct {
 	rights uint64
 	// masked are the masks, readOnly the directories below which nothing is written, and above those that contain one.
 	masked, readOnly, above map[file]bool
-	// roots, if there are any, are where what is allowed lies.
-	roots []file
 }
 
 // file is the device and the inode of a file or directory.
@@ -232,15 +245,6 @@ func upwards(dir int, st *unix.Stat_t) (list []file, err error) {
 	return list, os.NewSyscallError("look above a directory", err)
 }
 
-// insideRoots reports whether the directory that fd has open is a root or lies in one.
-func (r *rules) insideRoots(fd int, st unix.Stat_t) (bool, error) {
-	if len(r.roots) == 0 {
-		return true, nil
-	}
-	list, err := upwards(fd, &st)
-	return slices.ContainsFunc(list, func(of file) bool { return slices.Contains(r.roots, of) }), err
-}
-
 // allowUnmasked adds rules for all that contains nothing masked. In a directory that does, the entries get rules one
 // by one, and entries that are created later have none.
 func (r *rules) allowUnmasked() error {
@@ -312,13 +316,15 @@ func (r *rules) allow(path string, rights uint64) error {
 		return err
 	}
 	defer unix.Close(fd)
-	if inside, err := r.insideRoots(fd, st); err != nil || !inside {
-		return errors.Join(err, fmt.Errorf("isolation: %s leads out of where commands work", path))
-	}
-	if of := fileOf(&st); (r.masked[of] || r.above[of]) && rights&^unix.LANDLOCK_ACCESS_FS_READ_DIR != 0 {
+	return r.addUnmasked(fd, &st, path, rights)
+}
+
+// addUnmasked adds a rule for what fd has open, which is neither masked nor above what is.
+func (r *rules) addUnmasked(fd int, st *unix.Stat_t, path string, rights uint64) error {
+	if of := fileOf(st); (r.masked[of] || r.above[of]) && rights&^unix.LANDLOCK_ACCESS_FS_READ_DIR != 0 {
 		return fmt.Errorf("isolation: %s is masked, or contains what is masked", path)
 	}
-	return r.add(fd, &st, path, rights)
+	return r.add(fd, st, path, rights)
 }
 
 // ofFiles are the rights that a rule on a file can have.

@@ -35,6 +35,8 @@ type Machine struct {
 	Start error
 	// Mounts is the reason why mount namespaces are not available.
 	Mounts error
+	// Views is the reason why a command cannot have a file tree of its own, which takes Mounts.
+	Views error
 	// Network is the reason why network namespaces are not available.
 	Network error
 	// SystemCalls is why system calls cannot be filtered.
@@ -51,6 +53,14 @@ type Machine struct {
 func Probe() *Machine { return probed() }
 
 var probed = sync.OnceValue(probe)
+
+// lacksViews is why a command cannot have a file tree of its own.
+func (m *Machine) lacksViews() error {
+	if m.Mounts != nil {
+		return m.Mounts
+	}
+	return m.Views
+}
 
 // errNotLinux is why nothing is isolated elsewhere.
 var errNotLinux = errors.New("needs Linux on amd64 or arm64")

@@ -30,7 +30,7 @@ func TestRequestCannotUncoverMasks(t *testing.T) {
 	t.Setenv("TMPDIR", f.work)
 	link := filepath.Join(f.work, "link")
 	must(t, os.Symlink("/", link))
-	config := Config{Masks: masks(t, f.data)}
+	config := Config{Masks: masks(t, f.data), Directories: f.open}
 	for _, level := range allLevels {
 		for _, path := range []string{
 			"/", "/..", "/proc/self/root", "/proc/self/root/proc/../..", link, filepath.Dir(f.data),
@@ -55,7 +55,7 @@ func TestLinksDoNotLeadToMasks(t *testing.T) {
 	without := *Probe()
 	without.Mounts = errNotLinux
 	for name, machine := range map[string]*Machine{"mounts": nil, "rules": &without} {
-		config := Config{Masks: masks(t, f.data), Machine: machine}
+		config := Config{Masks: masks(t, f.data), Machine: machine, Directories: f.open}
 		for _, level := range allLevels {
 			if level == Bubblewrap && machine != nil {
 				continue
@@ -120,7 +120,8 @@ func TestMaskFollowsWhatIsMoved(t *testing.T) {
 			}
 			parent := filepath.Dir(f.data)
 			// The directory with the tests' files is one above, so that it can be renamed.
-			config := Config{Masks: masks(t, f.data), Machine: &m}
+			open := Directories{Readable: []string{filepath.Dir(parent)}}
+			config := Config{Masks: masks(t, f.data), Machine: &m, Directories: open}
 			before := resolve(t, config, level, Access{})
 			moved := parent + ".moved"
 			must(t, os.Rename(parent, moved))
@@ -259,7 +260,7 @@ func TestRequestStaysWithinRoots(t *testing.T) {
 	must(t, os.MkdirAll(deeper, 0o700))
 	must(t, os.Mkdir(filepath.Join(f.outside, "deeper"), 0o700))
 	must(t, os.Symlink(f.outside, filepath.Join(f.work, "link")))
-	config := Config{Masks: masks(t, f.data), Roots: []string{f.work}, Writable: []string{f.work}}
+	config := Config{Masks: masks(t, f.data), Confined: true, Directories: Directories{Writable: []string{f.work}}}
 	for _, level := range files {
 		for _, dir := range []string{
 			"/", f.outside, filepath.Dir(f.work), f.data, filepath.Join(f.work, "link"), "/proc/self/cwd/..",

@@ -20,6 +20,9 @@ func (p *program) namespaces(pl *Plan) {
 	if pl.Layers.Hidden == ByMounts {
 		flags |= unix.CLONE_NEWNS
 	}
+	if pl.Layers.Readable == ByMounts {
+		flags |= unix.CLONE_NEWIPC
+	}
 	if pl.Layers.Network == Off && pl.Level != Bubblewrap {
 		flags |= unix.CLONE_NEWNET
 	}
@@ -54,8 +57,7 @@ func (p *program) mounts(pl *Plan) {
 		p.hide(m, pl.Visible)
 	}
 	if pl.Level == Bubblewrap {
-		p.confine(pl.Roots)
-		return // bwrap makes the rest read-only itself
+		return // bwrap makes its own devices and processes
 	}
 	for _, path := range pl.Given.Disks {
 		p.bind("hide disks", "/dev/null", path).tolerated = uintptr(unix.ENOENT)
@@ -72,33 +74,6 @@ func (p *program) mounts(pl *Plan) {
 	}
 	if pl.Given.UserNamespace {
 		p.coverSSHConfig()
-	}
-}
-
-// confine makes everything but the roots read-only. bwrap is told the writable directories by name, and what they lead
-// to then is writable only in a root.
-func (p *program) confine(roots []Mask) {
-	if len(roots) == 0 {
-		return
-	}
-	trees := make([]uintptr, len(roots))
-	for i, root := range roots {
-		p.hold("root "+root.Path, root)
-		trees[i] = p.register()
-		flags := uintptr(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_EMPTY_PATH | unix.AT_RECURSIVE)
-		p.add("root "+root.Path, unix.SYS_OPEN_TREE, uintptr(p.place), p.text(""), flags).save = trees[i]
-	}
-	attr := address(p, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
-	size := unsafe.Sizeof(unix.MountAttr{})
-	p.add("read-only", unix.SYS_MOUNT_SETATTR, atFDCWD, p.text("/"), unix.AT_RECURSIVE, attr, size)
-	// bwrap maps ids there. The command has another one.
-	proc := address(p, &unix.MountAttr{Attr_clr: unix.MOUNT_ATTR_RDONLY})
-	p.add("read-only", unix.SYS_MOUNT_SETATTR, atFDCWD, p.text("/proc"), 0, proc, size)
-	for i, root := range roots {
-		p.hold("root "+root.Path, root)
-		flags := uintptr(unix.MOVE_MOUNT_F_EMPTY_PATH | unix.MOVE_MOUNT_T_EMPTY_PATH)
-		c := p.add("root "+root.Path, unix.SYS_MOVE_MOUNT, 0, p.text(""), uintptr(p.place), p.text(""), flags)
-		c.use = trees[i]
 	}
 }
 
@@ -177,7 +152,7 @@ func (p *program) hold(step string, m Mask) (place string) {
 		// The number is one of ours, so that no other descriptor of the child has it.
 		fd, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {
-			p.add(step, unix.SYS_GETPID).expect = ^uintptr(0) // the start fails
+			p.fail(step)
 			return "/"
 		}
 		p.fds, p.place = append(p.fds, fd), fd

@@ -49,6 +49,9 @@ func (p *program) add(step string, number uintptr, args ...uintptr) *call {
 	return &p.calls[len(p.calls)-1]
 }
 
+// fail appends a step that ends the child.
+func (p *program) fail(step string) { p.add(step, unix.SYS_GETPID).expect = ^uintptr(0) }
+
 // text is a NUL-terminated string as an argument. s holds no NUL.
 func (p *program) text(s string) uintptr { return p.bytes(append([]byte(s), 0)) }
 

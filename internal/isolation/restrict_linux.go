@@ -9,7 +9,7 @@ import (
 )
 
 // restrict takes privileges from the child, in the order in which that is still possible.
-func (p *program) restrict(pl *Plan, dir string) error {
+func (p *program) restrict(pl *Plan, f *forest) error {
 	drops := pl.Layers.Capabilities != "" && pl.Level != Bubblewrap // bwrap needs them first and drops them itself
 	if drops {
 		p.dropBounding(pl)
@@ -24,11 +24,14 @@ func (p *program) restrict(pl *Plan, dir string) error {
 		p.add("no new privileges", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
 	}
 	if pl.needsLandlock() {
-		ruleset, err := pl.ruleset(dir)
+		ruleset, err := pl.ruleset(f)
 		if err != nil {
 			return err
 		}
 		p.fds = append(p.fds, ruleset)
+		if pl.bindsFiles() && pl.Layers.Readable == ByMounts {
+			p.allowView(ruleset, f)
+		}
 		p.add("landlock", unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), 0)
 	}
 	if pl.Layers.SystemCalls != "" {

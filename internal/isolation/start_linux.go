@@ -95,23 +95,35 @@ func (p *Plan) compile(prog *program, path string, argv []string, attr *os.ProcA
 	if sys.Setctty {
 		prog.add("controlling terminal", unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 1)
 	}
+	var f *forest
+	if p.Layers.Readable != "" {
+		var err error
+		if f, err = p.forest(attr.Dir); err != nil {
+			return err
+		}
+	}
 	prog.namespaces(p)
 	prog.mounts(p)
+	dir := attr.Dir
+	if p.Layers.Readable == ByMounts {
+		prog.view(f)
+		dir = f.dir
+	}
 	if p.Layers.Network == Off && p.Level != Bubblewrap {
 		prog.loopback()
 	}
-	if err := prog.restrict(p, attr.Dir); err != nil {
+	if err := prog.restrict(p, f); err != nil {
 		return err
 	}
 	env := attr.Env
 	if p.Level == Bubblewrap {
 		var err error
-		if path, argv, env, err = prog.wrap(p, path, argv, env, attr.Dir); err != nil {
+		if path, argv, env, err = prog.wrap(p, f, path, argv, env); err != nil {
 			return err
 		}
 	}
-	if attr.Dir != "" {
-		prog.add(stepDir, unix.SYS_CHDIR, prog.text(attr.Dir))
+	if dir != "" {
+		prog.add(stepDir, unix.SYS_CHDIR, prog.text(dir))
 	}
 	if sys.Pdeathsig != 0 {
 		prog.dieWithParent(sys.Pdeathsig)

@@ -46,6 +46,7 @@ func LookupUser(name string) (*User, error) {
 // For is c for the commands of a tenant.
 func (c *Config) For(tenant string) Config {
 	of := *c
+	of.Directories = c.Directories.and(c.Tenants[tenant])
 	if u := c.Users[tenant]; u != nil {
 		of.User = u
 	}

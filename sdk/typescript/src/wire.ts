@@ -61,6 +61,8 @@ export interface Layers {
   no_new_privileges?: boolean
   capabilities?: string
   hidden?: string
+  readable?: string
+  temporary?: string
   writable?: string
   signals?: string
   cgroups?: string
@@ -75,6 +77,8 @@ export interface Access {
   network?: '' | 'on' | 'off'
   /** Directories below which the command may write. */
   writable?: string[]
+  /** Files and directories that the command may read, in addition to those of the system and the writable ones. */
+  readable?: string[]
   /** Absolute paths that the command cannot reach. */
   hidden?: string[]
 }

@@ -41,6 +41,8 @@ class Access(TypedDict, total=False):
     network: str
     #: Directories below which it may write.
     writable: Sequence[str]
+    #: Files and directories that it may read, in addition to those of the system and the writable ones.
+    readable: Sequence[str]
     #: Absolute paths that it does not get at.
     hidden: Sequence[str]
 
