@@ -54,6 +54,7 @@ func TestUnitLetsCommandsOutliveServer(t *testing.T) {
 	unit := deployed(t, "reprise.service")
 	for _, want := range []string{
 		"KillMode=process", "Delegate=yes", "Type=notify", "User=reprise", "WatchdogSec=30", "After=reprise.socket",
+		"Environment=REPRISE_LEAST_ISOLATION=landlock REPRISE_WRITABLE=%S/reprise-work",
 		"LoadCredential=token:/etc/reprise/secrets/token",
 		"LoadCredential=keys:/etc/reprise/secrets/keys",
 	} {
@@ -95,6 +96,9 @@ func TestContainersHaveKnownSettings(t *testing.T) {
 	parsesAsServe(t, []string{"serve"}, repriseVariable.FindAllString(dockerfile, -1))
 	if !regexp.MustCompile(`(?m)^USER [1-9]\d*:[1-9]\d*$`).MatchString(dockerfile) {
 		t.Error("the image runs as root")
+	}
+	if !strings.Contains(dockerfile, "\nENV REPRISE_LEAST_ISOLATION=landlock REPRISE_WRITABLE=/work\n") {
+		t.Error("the image lets commands read everything")
 	}
 	var compose struct {
 		Services map[string]struct {

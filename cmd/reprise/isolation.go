@@ -1,12 +1,17 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
+	"reprise"
+	"reprise/internal/oidc"
 	"slices"
+	"strconv"
 	"strings"
 
 	"reprise/internal/isolation"
@@ -20,6 +25,8 @@ type isolationFlags struct {
 	Readable       []string `sep:"none" placeholder:"[TENANT=]PATH" help:"File or directory that commands, or those of one tenant, may read at the levels landlock and bubblewrap, in addition to those of the system. May be repeated."`
 	Writable       []string `sep:"none" placeholder:"[TENANT=]DIR" help:"Directory below which commands, or those of one tenant, may write at the levels landlock and bubblewrap. May be repeated."`
 	Network        string   `enum:"on,off" default:"on" placeholder:"on|off" help:"Network of commands; off leaves them only their own loopback interface. Default: ${default}."`
+	RunAsRange     string   `placeholder:"FIRST:COUNT" help:"User numbers from which each tenant without a --run-as of its own gets one, as in 200000:65536; the server must be root."`
+	SharedUser     bool     `help:"Run commands of different tenants as one user, which can reach each other's processes and files where the isolation lets them."`
 	RunAs          []string `sep:"none" placeholder:"[TENANT=]USER" help:"User that commands run as, or those of one tenant; the server must be root. May be repeated. Default: the server's user."`
 }
 
@@ -45,13 +52,84 @@ func (f *isolationFlags) config(secrets ...string) (isolation.Config, error) {
 	}
 	for _, tenant := range slices.Concat(slices.Sorted(maps.Keys(c.Users)), slices.Sorted(maps.Keys(c.Tenants)),
 		[]string{""}) {
-		of := c.For(tenant)
+		of := c
+		of.Directories = c.Open(tenant)
+		if u := c.Users[tenant]; u != nil {
+			of.User = u
+		}
 		of.Confined = false // a tenant without a directory gets no command
 		if _, err := of.Resolve(c.Level, isolation.Access{}); err != nil {
 			return c, usage("--isolation: %w; \"reprise doctor\" says what this machine gives", err)
 		}
 	}
 	return c, nil
+}
+
+// usersFile is the file in the data directory that says which tenant has which user.
+const usersFile = "users.json"
+
+// openRange opens the users of --run-as-range, which are kept in dir.
+func (f *isolationFlags) openRange(c *isolation.Config, dir string, logger *slog.Logger) error {
+	c.SharedUser = f.SharedUser
+	if f.RunAsRange == "" {
+		return nil
+	}
+	if err := c.CanSwitch(); err != nil {
+		return usage("--run-as-range: the server must be root for that: %w", err)
+	}
+	first, count, _ := strings.Cut(f.RunAsRange, ":")
+	n, err := strconv.Atoi(first)
+	m, countErr := strconv.Atoi(count)
+	if err = errors.Join(err, countErr); err != nil {
+		return usage("--run-as-range %s: it is FIRST:COUNT, as in 200000:65536", f.RunAsRange)
+	}
+	if c.Range, err = isolation.OpenUserRange(n, m, filepath.Join(dir, usersFile)); err != nil {
+		return usage("--run-as-range: %w", err)
+	}
+	for _, tenant := range slices.Sorted(maps.Keys(c.Tenants)) { // so that their directories can be given to them
+		of, err := c.For(tenant)
+		if err != nil {
+			return usage("--run-as-range: %w", err)
+		}
+		logger.Info("commands of a tenant run as this user, who needs rights to its directories", "tenant", tenant,
+			"user", of.User.Name, "directories", of.Writable)
+	}
+	return nil
+}
+
+// separate checks that commands of different tenants are kept from each other, now and when a key is made.
+func (s *server) separate(c *serveCmd, config *isolation.Config) error {
+	issuers, err := c.issuers()
+	if err != nil || s.keys == nil {
+		return err
+	}
+	var named []string
+	for i := range issuers {
+		named = append(named, tenantsOf(&issuers[i])...)
+	}
+	err = s.keys.Separate(func(tenants []string) error { return config.Separate(append(tenants, named...)) })
+	if err != nil {
+		return usage("%w", err)
+	}
+	if config.SharedUser {
+		s.logger.Warn("commands of all tenants run as one user and can reach each other where the isolation lets them",
+			"flag", "--shared-user", "advice", "--run-as TENANT=USER or --run-as-range FIRST:COUNT")
+	}
+	return nil
+}
+
+// tenantsOf are the tenants that tokens of an issuer can name. If it can name any, "any" stands for two of them.
+func tenantsOf(issuer *oidc.Issuer) (tenants []string) {
+	switch {
+	case issuer.TenantClaim == "":
+		return []string{string(cmp.Or(issuer.Tenant, reprise.DefaultTenant))}
+	case len(issuer.Tenants) == 0:
+		return []string{"any of " + issuer.TenantClaim, "another of " + issuer.TenantClaim}
+	}
+	for _, tenant := range issuer.Tenants {
+		tenants = append(tenants, string(tenant))
+	}
+	return tenants
 }
 
 // open finds the directories that are open to commands: PATH for all, TENANT=PATH for those of a tenant.
@@ -150,7 +228,7 @@ func (f *isolationFlags) isolate(logger *slog.Logger, secrets ...string) (isolat
 	case plan.Level == isolation.None:
 		logger.Warn("commands run without isolation: they can read the token and the store",
 			"advice", "docs/isolation.md")
-	case root:
+	case root && f.RunAsRange == "":
 		logger.Info("commands run as root", "isolation", plan.Level, "advice", "--run-as names another user")
 	}
 	if files := replaceable(c.Masks.Paths()); len(files) > 0 &&

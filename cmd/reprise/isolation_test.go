@@ -22,10 +22,10 @@ func TestRunAsNamesUsers(t *testing.T) {
 	other := isolation.Config{
 		User: &isolation.User{Name: "all"}, Users: map[string]*isolation.User{"a": {Name: "theirs"}},
 	}
-	if of := other.For("a"); of.User.Name != "theirs" {
+	if of, _ := other.For("a"); of.User.Name != "theirs" {
 		t.Errorf("commands of a run as %s", of.User.Name)
 	}
-	if of := other.For("b"); of.User.Name != "all" {
+	if of, _ := other.For("b"); of.User.Name != "all" {
 		t.Errorf("commands of b run as %s", of.User.Name)
 	}
 	for _, bad := range [][]string{

@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -65,6 +66,12 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"server": cmdServer, "halt": cmdHalt, "proxy": cmdProxy, "front": cmdFront, "cut": cmdCut,
 			"until": cmdUntil,
+		},
+		Condition: func(name string) (bool, error) {
+			if name != "root" {
+				return false, fmt.Errorf("%s: there is no such condition", name)
+			}
+			return os.Geteuid() == 0, nil
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,

@@ -20,6 +20,7 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/files"
 	"reprise/internal/identity"
+	"reprise/internal/isolation"
 	"reprise/internal/logins"
 	"reprise/internal/oidc"
 	"reprise/internal/park"
@@ -33,13 +34,14 @@ import (
 
 // server is everything that serve has opened, from the inside out.
 type server struct {
-	dir    *dataDir
-	store  reprise.Store
-	log    *reprise.Log
-	member *replica.Member  // nil where there can be no other replicas
-	keys   *apikey.Registry // nil where everybody is let in
-	logins *logins.Logins   // nil where there is nothing to log out of
-	audit  *audit.Trail     // nil where nothing is recorded
+	dir       *dataDir
+	store     reprise.Store
+	log       *reprise.Log
+	member    *replica.Member   // nil where there can be no other replicas
+	keys      *apikey.Registry  // nil where everybody is let in
+	isolation *isolation.Config // how commands are kept from each other
+	logins    *logins.Logins    // nil where there is nothing to log out of
+	audit     *audit.Trail      // nil where nothing is recorded
 	// issuers are the identity providers whose tokens are taken, nil where there are none.
 	issuers *oidc.Verifier
 	quotas  *quotas
@@ -149,6 +151,9 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 		return err
 	}
 	if verifier, err = s.openAPIKeys(ctx, verifier); err != nil {
+		return err
+	}
+	if err = s.separate(c, s.isolation); err != nil {
 		return err
 	}
 	if err = s.openAudit(ctx, c, keys); err != nil {
@@ -294,6 +299,10 @@ func (s *server) openHost(ctx context.Context, c *serveCmd, keys *reprise.Keyset
 	if opts.Isolation, err = c.isolate(s.logger, s.secretPaths(c)...); err != nil {
 		return err
 	}
+	if err = c.openRange(&opts.Isolation, s.dir.path, s.logger); err != nil {
+		return err
+	}
+	s.isolation = &opts.Isolation
 	s.host, err = execution.Open(ctx, s.log, opts)
 	return err
 }

@@ -40,6 +40,7 @@ type Registry struct {
 	// changing is held while a key is changed based on its previous record: a change must not restore an older text.
 	// Revoking does not wait for it, and wins.
 	changing sync.Mutex
+	separate func(tenants []string) error // guarded by changing; see Separate
 
 	mu   sync.RWMutex
 	keys map[string]*entry
@@ -239,6 +240,11 @@ func (r *Registry) keep(ctx context.Context, rec *record) error {
 func (r *Registry) Add(ctx context.Context, q Request) (k Key, text string, err error) {
 	now := time.Now().UTC().Truncate(time.Second)
 	if err := q.validate(now); err != nil {
+		return Key{}, "", err
+	}
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	if err := r.admit(&q, now); err != nil {
 		return Key{}, "", err
 	}
 	rec := record{Key: Key{

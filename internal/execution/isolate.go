@@ -60,7 +60,10 @@ const maxAccess = 32
 
 // isolate returns how the command of a valid request of a tenant is isolated. The error is a *FieldError.
 func (h *Host) isolate(tenant reprise.Tenant, req *Request) (*isolation.Plan, error) {
-	config := h.opts.Isolation.For(string(tenant))
+	config, err := h.opts.Isolation.For(string(tenant))
+	if err != nil {
+		return nil, invalid("isolation", "%v", err)
+	}
 	if req.User != "" {
 		if err := config.CanSwitch(); err != nil {
 			return nil, invalid("user", "the server must be root for that: %v", err)
@@ -70,7 +73,7 @@ func (h *Host) isolate(tenant reprise.Tenant, req *Request) (*isolation.Plan, er
 			return nil, invalid("user", "%v", err)
 		}
 	}
-	err := config.User.As(func() error { // which finds what the command would find, and tells no more
+	err = config.User.As(func() error { // which finds what the command would find, and tells no more
 		for _, p := range slices.Concat(req.Access.Writable, req.Access.Readable, req.Access.Hidden) {
 			if _, err := os.Stat(p); err != nil {
 				return invalid("access", "%v", err)
@@ -105,8 +108,9 @@ func (h *Host) isolateFor(tenant reprise.Tenant, req *Request) (*isolation.Plan,
 
 // cwd is where the command of a request of a tenant works.
 func (h *Host) cwd(tenant reprise.Tenant, req *Request) string {
-	if c := h.opts.Isolation.For(string(tenant)); c.Confined && len(c.Writable) > 0 {
-		return req.cwd(c.Writable[0])
+	c := &h.opts.Isolation
+	if open := c.Open(string(tenant)); c.Confined && len(open.Writable) > 0 {
+		return req.cwd(open.Writable[0])
 	}
 	return req.cwd(h.opts.Dir)
 }

@@ -17,6 +17,9 @@ func (d Directories) and(other Directories) Directories {
 	return Directories{slices.Concat(d.Readable, other.Readable), slices.Concat(d.Writable, other.Writable)}
 }
 
+// Open are the directories that are open to commands of a tenant.
+func (c *Config) Open(tenant string) Directories { return c.Directories.and(c.Tenants[tenant]) }
+
 // own are the directories in place of which commands get their own ones.
 func (c *Config) own() []string {
 	home, _ := os.UserHomeDir()

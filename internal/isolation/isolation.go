@@ -130,6 +130,10 @@ type Config struct {
 	User *User
 	// Users are the users of the commands of single tenants, in place of User.
 	Users map[string]*User
+	// Range gives tenants without one of Users a user of their own.
+	Range *UserRange
+	// SharedUser: the operator accepts that commands of different tenants run as one user.
+	SharedUser bool
 	// Machine describes the machine that runs the commands. Default: Probe.
 	Machine *Machine
 }

@@ -43,16 +43,6 @@ func LookupUser(name string) (*User, error) {
 	return found, err
 }
 
-// For is c for the commands of a tenant.
-func (c *Config) For(tenant string) Config {
-	of := *c
-	of.Directories = c.Directories.and(c.Tenants[tenant])
-	if u := c.Users[tenant]; u != nil {
-		of.User = u
-	}
-	return of
-}
-
 // CanSwitch is why commands cannot run as another user, nil if they can.
 func (c *Config) CanSwitch() error {
 	if c.Machine != nil {

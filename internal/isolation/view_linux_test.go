@@ -269,7 +269,8 @@ func TestDirectoriesOfTenants(t *testing.T) {
 				"globex": {Writable: []string{filepath.Join(dir, "globex")}},
 			},
 		}
-		acme := config.For("acme")
+		acme, err := config.For("acme")
+		must(t, err)
 		wantRefused(t, acme, level, Access{Dir: filepath.Join(dir, "globex")})
 		wantRefused(t, acme, level, Access{Readable: []string{filepath.Join(dir, "globex")}})
 		p := resolve(t, acme, level, Access{})
@@ -277,7 +278,9 @@ func TestDirectoriesOfTenants(t *testing.T) {
 		if strings.Contains(out, "globex") || !strings.Contains(out, "acme") || !strings.Contains(out, "all") {
 			t.Error(out)
 		}
-		wantRefused(t, config.For("initech"), level, Access{})
+		initech, err := config.For("initech")
+		must(t, err)
+		wantRefused(t, initech, level, Access{})
 	})
 }
 

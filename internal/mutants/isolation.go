@@ -114,8 +114,20 @@ var isolationMutants = []mutant{
 		pkg: "./internal/isolation", run: "TestTemporaryDirectoriesAreOwn",
 	},
 	{
+		name: "second tenant gets a key without a boundary", rule: "R6.13",
+		file: "internal/apikey/tenants.go",
+		old:  "	if r.separate == nil || ", new: "	if true || r.separate == nil || ",
+		pkg: "./cmd/reprise", run: "TestScripts/tenants",
+	},
+	{
+		name: "user of a range is given again", rule: "R6.13",
+		file: "internal/isolation/tenants.go",
+		old:  "		if err := r.keep(ids); err != nil {\n", new: "		if err := error(nil); err != nil {\n",
+		pkg: "./internal/isolation", run: "TestUserOfRangeIsForEver",
+	},
+	{
 		name: "tenants work in each other's directories", rule: "R6.13",
-		file: "internal/isolation/user.go",
+		file: "internal/isolation/directories.go",
 		old:  "c.Directories.and(c.Tenants[tenant])", new: "c.Directories.and(c.Tenants[\"acme\"]).and(c.Tenants[\"globex\"])",
 		pkg: "./internal/isolation", run: "TestDirectoriesOfTenants",
 	},

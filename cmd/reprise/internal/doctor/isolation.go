@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"strings"
 
 	"reprise/internal/execution"
@@ -26,6 +27,8 @@ func checkIsolation() []Finding {
 		layer("mount namespace", m.Mounts, "hides the data directory from commands",
 			"Allow user namespaces for this user "+
 				"(kernel.apparmor_restrict_unprivileged_userns, user.max_user_namespaces), or start the server as root with --run-as USER."),
+		layer("file tree", cmp.Or(m.Mounts, m.Views), "each command from landlock on has its own /tmp and sees no other directory",
+			"The same allows it. Without one, landlock reads by rules and gives commands a TMPDIR."),
 		layer("network", m.Network, "a command can have none", "The same allows --network off."),
 		layer("system calls", m.SystemCalls, "can be denied", "The kernel was built without seccomp filters."),
 		layer("capabilities", m.Capabilities, "can be dropped", "As root the server needs CAP_SETPCAP for it."),
