@@ -237,12 +237,12 @@ func (l *limits) UnmarshalText(text []byte) error {
 		var bytes byteCount
 		var err error
 		switch name {
-		case "output_bytes", "memory_bytes":
-			if err = bytes.UnmarshalText([]byte(value)); name == "output_bytes" {
-				l.OutputBytes = int64(bytes)
-			} else {
-				l.MemoryBytes = int64(bytes)
-			}
+		case "output_bytes":
+			err = bytes.UnmarshalText([]byte(value))
+			l.OutputBytes = int64(bytes)
+		case "memory_bytes":
+			err = bytes.UnmarshalText([]byte(value))
+			l.MemoryBytes = int64(bytes)
 		case "processes":
 			l.Processes, err = strconv.ParseInt(value, 10, 64)
 		case "cpu_time":

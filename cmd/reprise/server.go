@@ -299,6 +299,9 @@ func (s *server) openHost(ctx context.Context, c *serveCmd, keys *reprise.Keyset
 	if opts.Isolation, err = c.isolate(s.logger, s.secretPaths(c)...); err != nil {
 		return err
 	}
+	if opts.Caps, err = parseCaps(c.LimitCommand); err != nil {
+		return err
+	}
 	if err = c.openRange(&opts.Isolation, s.dir.path, s.logger); err != nil {
 		return err
 	}

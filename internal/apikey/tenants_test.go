@@ -13,8 +13,8 @@ import (
 	"reprise/internal/identity"
 )
 
-// TestSecondTenantIsAskedFor: the check sees the tenants with a valid key that runs commands, and decides about one more,
-// however many keys are made at once.
+// TestSecondTenantIsAskedFor: the check sees the tenants with a valid key that runs commands, and decides about one
+// more, however many keys are made at once.
 func TestSecondTenantIsAskedFor(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys")
 	r := open(t, apikey.File(path), nil)

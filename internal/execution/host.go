@@ -36,6 +36,8 @@ type Options struct {
 	// MaxTimeout is the timeout of requests that state none or a longer one.
 	// Default: no bound.
 	MaxTimeout time.Duration
+	// Caps bound what each command uses. A request may ask for less. Default: no bounds.
+	Caps Caps
 	// Grace is the time between TERM and KILL of requests that state none. Default: 5 s.
 	Grace time.Duration
 	// DrainTimeout is how long the end of an execution waits, after its process has ended, for child processes that

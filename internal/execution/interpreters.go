@@ -119,6 +119,9 @@ func (h *Host) OpenInterpreter(ctx context.Context, who *quota.Holder, q Interpr
 	if err := req.Validate(); err != nil {
 		return i, false, err
 	}
+	if err := h.checkCaps(&req); err != nil {
+		return i, false, err
+	}
 	plan, err := h.isolate(who.Tenant, &req)
 	if err != nil {
 		return i, false, err

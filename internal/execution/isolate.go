@@ -94,6 +94,9 @@ func (h *Host) isolate(tenant reprise.Tenant, req *Request) (*isolation.Plan, er
 	if refused, ok := errors.AsType[*isolation.RefusedError](err); ok {
 		return nil, invalid("isolation", "%v", refused)
 	}
+	if err == nil {
+		err = h.opts.Caps.heldAt(plan)
+	}
 	return plan, err
 }
 

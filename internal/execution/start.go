@@ -31,6 +31,9 @@ func (h *Host) StartFor(ctx context.Context, who *quota.Holder, req Request) (x 
 	if err := req.Validate(); err != nil {
 		return Execution{}, false, err
 	}
+	if err := h.checkCaps(&req); err != nil {
+		return Execution{}, false, err
+	}
 	if req.Interpreter != "" {
 		return h.startInsideFor(ctx, who, req)
 	}
@@ -182,10 +185,11 @@ func (r *run) cancel() { r.stop(verdict{Outcome: Cancelled}) }
 
 // grace is the time between TERM and KILL.
 func (r *run) grace() time.Duration {
+	grace := r.host.opts.Grace
 	if r.request.Grace > 0 {
-		return time.Duration(r.request.Grace)
+		grace = time.Duration(r.request.Grace)
 	}
-	return r.host.opts.Grace
+	return atMost(grace, r.host.opts.Caps.Grace)
 }
 
 func (r *run) epoch() reprise.Epoch { return r.stream.Cursor(0).Epoch }

@@ -114,6 +114,18 @@ var isolationMutants = []mutant{
 		pkg: "./internal/isolation", run: "TestTemporaryDirectoriesAreOwn",
 	},
 	{
+		name: "request raises the limits of the server", rule: "R6.13",
+		file: "internal/execution/caps.go",
+		old:  "		if l.most > 0 && l.asked > l.most {\n", new: "		if l.most > 0 && l.asked < 0 {\n",
+		pkg: "./internal/execution", run: "TestCapsOfServer",
+	},
+	{
+		name: "request without limits has none", rule: "R6.13",
+		file: "internal/execution/run.go",
+		old:  "Limits: r.host.opts.Caps.limits(&req.Limits)", new: "Limits: req.Limits",
+		pkg: "./internal/execution", run: "TestCapsOfServer",
+	},
+	{
 		name: "second tenant gets a key without a boundary", rule: "R6.13",
 		file: "internal/apikey/tenants.go",
 		old:  "	if r.separate == nil || ", new: "	if true || r.separate == nil || ",

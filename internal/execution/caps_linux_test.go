@@ -1,0 +1,68 @@
+package execution_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"reprise/client"
+	"reprise/internal/execution"
+	"reprise/internal/isolation"
+	"reprise/internal/quota"
+)
+
+// TestCapsOfServer: the limits of the server hold for commands that ask for none, and a request may ask for less, but
+// not for more.
+func TestCapsOfServer(t *testing.T) {
+	given(t, isolation.Limits)
+	h := newHost(t, execution.Options{Grace: 30 * time.Second, Caps: execution.Caps{
+		Limits: execution.Limits{
+			MemoryBytes: 256 << 20, Processes: 20, CPUTime: client.Duration(time.Minute), OutputBytes: 1000,
+		},
+		Grace: 100 * time.Millisecond,
+	}})
+	for field, req := range map[string]execution.Request{
+		"limits.memory_bytes": {Limits: execution.Limits{MemoryBytes: 256<<20 + 1}},
+		"limits.processes":    {Limits: execution.Limits{Processes: 21}},
+		"limits.cpu_time":     {Limits: execution.Limits{CPUTime: client.Duration(time.Minute + 1)}},
+		"limits.output_bytes": {Limits: execution.Limits{OutputBytes: 1001}},
+		"grace":               {Grace: client.Duration(101 * time.Millisecond)},
+		"isolation":           {Isolation: "none"},
+	} {
+		req.Command = "true"
+		_, _, err := h.Start(within(t), tenant, req)
+		if wrong, ok := errors.AsType[*execution.FieldError](err); !ok || wrong.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	_, _, err := h.OpenInterpreter(within(t), &quota.Holder{Account: quota.Account{Tenant: tenant}},
+		execution.InterpreterRequest{Language: "bash", Limits: execution.Limits{Processes: 21}})
+	if wrong, ok := errors.AsType[*execution.FieldError](err); !ok || wrong.Field != "limits.processes" {
+		t.Errorf("an interpreter: %v", err)
+	}
+	for name, c := range map[string]struct {
+		req   execution.Request
+		limit string
+	}{
+		"processes": {execution.Request{Command: "for i in $(seq 40); do sleep 100 & done; wait"}, "processes"},
+		"output":    {execution.Request{Command: "seq 1000; sleep 100"}, "output_bytes"},
+		"less than most": {execution.Request{
+			Command: "for i in $(seq 8); do sleep 100 & done; wait", Limits: execution.Limits{Processes: 4},
+		}, "processes"},
+	} {
+		x := finish(t, h, start(t, h, c.req).ID)
+		if x.Outcome == nil || *x.Outcome != execution.LimitExceeded || x.Limit != c.limit {
+			t.Errorf("%s: %v of %q", name, x.Outcome, x.Limit)
+		}
+	}
+	x := start(t, h, execution.Request{Command: "trap '' TERM; echo ready; while :; do sleep 1; done"})
+	await(t, h, x.ID, "ready")
+	begun := time.Now()
+	if err := h.Cancel(within(t), tenant, x.ID); err != nil {
+		t.Fatal(err)
+	}
+	finish(t, h, x.ID)
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("after TERM it went on for %v", took)
+	}
+}
