@@ -91,3 +91,34 @@ func TestDirectoriesOfTenant(t *testing.T) {
 		}
 	}
 }
+
+// TestInterpreterKeepsTemporaryDirectory: all code of an interpreter has the same temporary directory, and no other
+// command has it.
+func TestInterpreterKeepsTemporaryDirectory(t *testing.T) {
+	rules := *isolation.Probe()
+	rules.Mounts = os.ErrInvalid
+	for name, m := range map[string]*isolation.Machine{"mounts": isolation.Probe(), "rules": &rules} {
+		t.Run(name, func(t *testing.T) {
+			config := isolation.Config{Machine: m}
+			if _, err := config.Resolve(isolation.Landlock, isolation.Access{}); err != nil {
+				t.Skip(err)
+			}
+			h := newHost(t, execution.Options{Isolation: config})
+			q := execution.InterpreterRequest{Language: "bash", Cwd: t.TempDir(), Isolation: "landlock"}
+			one, two := openInterpreter(t, h, q), openInterpreter(t, h, q)
+			const write, read = `echo kept >"${TMPDIR:-/tmp}/kept-by-one"`, `cat "${TMPDIR:-/tmp}/kept-by-one"`
+			runCode(t, h, one.ID, write)
+			if r := runCode(t, h, one.ID, read); r.stdout != "kept\n" {
+				t.Errorf("later code reads %q, %s", r.stdout, r.stderr)
+			}
+			if r := runCode(t, h, two.ID, read); r.stdout != "" {
+				t.Errorf("another interpreter reads %q", r.stdout)
+			}
+			for _, id := range []string{one.ID, two.ID} {
+				if err := h.Cancel(within(t), tenant, id); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
