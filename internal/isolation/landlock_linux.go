@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -113,9 +114,12 @@ func (r *rules) allowForest(f *forest) error {
 		if err == nil && (st.Dev != t.Dev || st.Ino != t.Ino) {
 			err = errors.Join(unix.Close(fd), fs.ErrNotExist)
 		}
+		if err == nil && t.asked && r.isBelow(fd, &st, t.Path) {
+			err = errors.Join(unix.Close(fd), fs.ErrPermission)
+		}
 		switch {
 		case err != nil:
-			return fmt.Errorf("isolation: %s was moved while a command was started: %w", t.Path, err)
+			return fmt.Errorf("isolation: %s is masked, or was moved while a command was started: %w", t.Path, err)
 		case t.writable:
 			err = errors.Join(r.addUnmasked(fd, &st, t.Path, handledFiles), unix.Close(fd))
 		default:
@@ -127,6 +131,29 @@ func (r *rules) allowForest(f *forest) error {
 		}
 	}
 	return nil
+}
+
+// isBelow reports whether what fd has open, which was found at path, lies below what is masked, or whether that is not
+// known.
+func (r *rules) isBelow(fd int, st *unix.Stat_t, path string) bool {
+	if len(r.masked) == 0 {
+		return false
+	}
+	dir, of := fd, *st
+	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
+		var err error
+		if dir, of, err = openExactly(filepath.Dir(path)); err != nil {
+			return true
+		}
+		defer unix.Close(dir)
+		var now unix.Stat_t
+		err = unix.Fstatat(dir, filepath.Base(path), &now, unix.AT_SYMLINK_NOFOLLOW)
+		if err != nil || !sameFile(&now, st) {
+			return true
+		}
+	}
+	above, err := upwards(dir, &of)
+	return err != nil || slices.ContainsFunc(above, func(of file) bool { return r.masked[of] })
 }
 
 // allowDevices adds the rules for the devices that are open to every command.

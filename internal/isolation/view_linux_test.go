@@ -359,3 +359,35 @@ func TestViewOfAnotherUser(t *testing.T) {
 		}
 	})
 }
+
+// TestRequestDoesNotOpenBelowMasks: what lies below a masked directory is out of reach too, by any member of a request.
+func TestRequestDoesNotOpenBelowMasks(t *testing.T) {
+	f := newField(t)
+	below := filepath.Join(f.data, "below")
+	must(t, os.Mkdir(below, 0o755))
+	must(t, os.WriteFile(filepath.Join(below, "file"), []byte(secret), 0o644))
+	must(t, os.Symlink(below, filepath.Join(f.work, "link")))
+	eachReading(t, func(t *testing.T, level Level, m *Machine) {
+		config := Config{Machine: m, Masks: masks(t, f.data)}
+		for _, path := range []string{below, filepath.Join(f.work, "link"), filepath.Join(below, "file")} {
+			for _, want := range []Access{{Dir: path}, {Writable: []string{path}}, {Readable: []string{path}}} {
+				dir := f.work
+				if want.Dir != "" {
+					dir = want.Dir
+				}
+				p, err := config.Resolve(level, want)
+				if _, refused := errors.AsType[*RefusedError](err); refused {
+					continue
+				}
+				must(t, err)
+				out := tryShell(t, p, dir, "cat file link/file $DATA/below/file; echo x >$DATA/below/new", f.env...)
+				if succeeded(out) {
+					t.Errorf("%+v: %s", want, out)
+				}
+				if os.Remove(filepath.Join(below, "new")) == nil {
+					t.Errorf("%+v: a file was made", want)
+				}
+			}
+		}
+	})
+}
