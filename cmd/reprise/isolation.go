@@ -8,13 +8,13 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reprise"
-	"reprise/internal/oidc"
 	"slices"
 	"strconv"
 	"strings"
 
+	"reprise"
 	"reprise/internal/isolation"
+	"reprise/internal/oidc"
 )
 
 // isolationFlags say how the commands that we start are isolated.

@@ -64,7 +64,7 @@ func TestUserOfRangeIsForEver(t *testing.T) {
 	r, had := open(), map[int]string{}
 	var mu sync.Mutex
 	var taking sync.WaitGroup
-	for _, tenant := range strings.Split("abcdefghij", "") {
+	for tenant := range strings.SplitSeq("abcdefghij", "") {
 		taking.Go(func() {
 			u, err := r.User(tenant)
 			mu.Lock()
