@@ -69,7 +69,7 @@ func (h *Host) startInsideFor(ctx context.Context, who *quota.Holder, req Reques
 	if err := h.opts.Quotas.Spend(who, quota.Starts, 1); err != nil {
 		return Execution{}, false, err
 	}
-	x, created, err = orRecorded(h.startInside(ctx, who.Account, req))
+	x, created, err = h.startInside(ctx, who.Account, req)
 	if !created {
 		h.opts.Quotas.Refund(who, quota.Starts, 1)
 	}
@@ -83,8 +83,8 @@ func (h *Host) startInside(ctx context.Context, who quota.Account, req Request) 
 ) {
 	tenant := who.Tenant
 	id := h.id(tenant, &req)
-	if named := named(keyOf(tenant, id), &req); named != nil {
-		config := h.config(&req)
+	named, config := named(keyOf(tenant, id), &req), h.config(&req)
+	if named != nil {
 		if x, done, err := h.recorded(ctx, named, &config); done || err != nil {
 			return x, false, err
 		}
@@ -111,11 +111,7 @@ func (h *Host) startInside(ctx context.Context, who quota.Account, req Request) 
 	}
 	defer unlock()
 	stream, created, err := h.createInside(ctx, inside, key, id, who.Principal, req)
-	if err != nil {
-		return Execution{}, false, err
-	}
-	x, err = h.show(ctx, stream)
-	return x, created, err
+	return h.started(ctx, stream, created, err, named, &config)
 }
 
 // attachInside finds the execution that the same request has started before, in an interpreter that has ended.

@@ -270,6 +270,30 @@ func (h *Host) checkCreated(ctx context.Context, s *reprise.Stream, q *recall, c
 	return err
 }
 
+// started is the answer to a start that has created or found the stream s, or has failed. An execution that has expired
+// since it was found is answered by its record.
+func (h *Host) started(ctx context.Context, s *reprise.Stream, created bool, failed error, q *recall,
+	config *reprise.StreamConfig,
+) (x Execution, _ bool, err error) {
+	if err = failed; err == nil {
+		x, err = h.show(ctx, s)
+	}
+	if q != nil && !created && (isOver(err) || err == nil && x.Status != StatusEnded) {
+		if recallErr := h.recall(ctx, q); recallErr != nil {
+			return Execution{}, false, recallErr
+		}
+		// A stream of another life is one that another start has created although the name is remembered, and is about
+		// to remove; see checkCreated.
+		if q.found != nil && (err != nil || q.found.Life != lifeOf(s.Cursor(0).Epoch)) {
+			x, err = q.answer(config)
+		}
+	}
+	return orRecorded(x, created, err)
+}
+
+// lifeOf is the beginning of an epoch, which tells apart executions that had the same name.
+func lifeOf(epoch reprise.Epoch) string { return string(epoch[:min(len(epoch), 8)]) }
+
 // orRecorded turns the error of a start into its answer, if it is one.
 func orRecorded(x Execution, created bool, err error) (Execution, bool, error) {
 	if r, ok := errors.AsType[*recordedError](err); ok {
@@ -312,7 +336,7 @@ func (h *Host) remember(ctx context.Context, info *reprise.StreamInfo, e *ending
 		return nil
 	}
 	r := record{
-		name: info.Key.Name, Life: string(info.Epoch[:min(len(info.Epoch), 8)]),
+		name: info.Key.Name, Life: lifeOf(info.Epoch),
 		Digest: digestOf(&info.Config), Session: info.Config.Labels[labelSession],
 		Outcome: e.Outcome, ExitCode: e.ExitCode, Signal: e.Signal,
 		Created: info.Created.UnixMilli(), Ended: at.UnixMilli(),

@@ -109,11 +109,7 @@ func (h *Host) startAs(ctx context.Context, who *quota.Holder, req Request, d *d
 		h.queue.withdraw(r)
 		h.active.Done()
 	}
-	if err != nil {
-		return orRecorded(Execution{}, false, err)
-	}
-	x, err = h.show(ctx, stream)
-	return x, created, err
+	return h.started(ctx, stream, created, err, named, &config)
 }
 
 // admit finds a place for a run, which r has until it is finished.
