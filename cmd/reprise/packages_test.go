@@ -26,10 +26,16 @@ import (
 // mcpPackages runs scripts/mcp-packages.
 func mcpPackages(t *testing.T, args ...string) []byte {
 	t.Helper()
+	return script(t, "mcp-packages", args...)
+}
+
+// script runs a script of Python and returns what it prints.
+func script(t *testing.T, name string, args ...string) []byte {
+	t.Helper()
 	if _, err := exec.LookPath("python3"); err != nil && os.Getenv("CI") == "" {
 		t.Skip("there is no Python")
 	}
-	cmd := exec.Command("../../scripts/mcp-packages", args...)
+	cmd := exec.Command("../../scripts/"+name, args...)
 	cmd.Env = append(os.Environ(), "REPRISE_REGISTRY_NAME=com.example/reprise",
 		"REPRISE_DOWNLOAD_URL=https://example.com/v1.2.3/")
 	cmd.Stderr = os.Stderr
@@ -187,5 +193,53 @@ func TestRegistryEntryIsWhatTheSchemaAsksFor(t *testing.T) {
 	if p.RegistryType != "mcpb" || p.Identifier != "https://example.com/v1.2.3/reprise.mcpb" || p.Version != "1.2.3" ||
 		p.FileSHA256 != hex.EncodeToString(sum[:]) || len(p.Transport) != 1 || p.Transport["type"] != "stdio" {
 		t.Errorf("the package is %+v", p)
+	}
+}
+
+// TestProvenance reads the provenance of a release of two files.
+func TestProvenance(t *testing.T) {
+	dir := t.TempDir()
+	var files []string
+	for _, name := range []string{"b.tar.gz", "a.whl"} {
+		files = append(files, filepath.Join(dir, name))
+		if err := os.WriteFile(files[len(files)-1], []byte("bytes of "+name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	head, err := exec.Command("git", "rev-parse", "HEAD").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	type digest map[string]string
+	var statement struct {
+		PredicateType string
+		Subject       []struct {
+			Name   string
+			Digest digest
+		}
+		Predicate struct {
+			BuildDefinition struct {
+				ExternalParameters   struct{ Version string }
+				ResolvedDependencies []struct{ Digest digest }
+			}
+		}
+	}
+	if err := json.Unmarshal(script(t, "provenance", append([]string{"v1.2.3"}, files...)...), &statement); err != nil {
+		t.Fatal(err)
+	}
+	build := statement.Predicate.BuildDefinition
+	if statement.PredicateType != "https://slsa.dev/provenance/v1" || build.ExternalParameters.Version != "v1.2.3" ||
+		build.ResolvedDependencies[0].Digest["gitCommit"] != strings.TrimSpace(string(head)) {
+		t.Fatalf("%+v", statement)
+	}
+	if len(statement.Subject) != 2 || statement.Subject[0].Name != "a.whl" {
+		t.Fatalf("subjects: %+v", statement.Subject)
+	}
+	for _, subject := range statement.Subject {
+		want := sha256.Sum256([]byte("bytes of " + subject.Name))
+		if got := subject.Digest["sha256"]; got != hex.EncodeToString(want[:]) {
+			t.Errorf("%s: %s", subject.Name, got)
+		}
 	}
 }
