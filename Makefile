@@ -105,8 +105,9 @@ sdk-typescript: ## the TypeScript client: build, and tests against a server; nee
 	scripts/sdk-typescript
 
 .PHONY: sdk-runtimes
-sdk-runtimes: ## the TypeScript client in Deno and Bun, after sdk-typescript: its tests, and reprise check-client --quick
+sdk-runtimes: ## the TypeScript client in Deno and Bun, after sdk-typescript; the Python client with every SDK of MCP
 	scripts/sdk-runtimes
+	scripts/sdk-python --full
 
 .PHONY: vulncheck
 vulncheck: ## known vulnerabilities in what the programs link

@@ -107,7 +107,11 @@ def connect() -> Iterator[Connect]:
         yield one
 
 
-@pytest.fixture(scope="module", params=["sdk", "sdk1", "fastmcp", "fastmcp3"])
+# The gate takes the SDK 2.x by itself, and the SDK 1.x below FastMCP 3; the nightly tier the other two as well.
+KINDS = ["sdk", "fastmcp3", *(pytest.param(kind, marks=pytest.mark.nightly) for kind in ("sdk1", "fastmcp"))]
+
+
+@pytest.fixture(scope="module", params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
