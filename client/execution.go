@@ -41,8 +41,9 @@ type StartRequest struct {
 
 	// Argv is the program and its arguments. A program without a slash is looked up in the PATH that the command gets.
 	Argv []string `json:"argv,omitempty"`
-	// Command is run by "sh -c".
+	// Command is run by the Shell with "-c": "sh", the default, or "bash".
 	Command string `json:"command,omitempty"`
+	Shell   string `json:"shell,omitempty"`
 	// Language names an interpreter, for example "python", that runs Code.
 	Language string `json:"language,omitempty"`
 	Code     string `json:"code,omitempty"`

@@ -32,6 +32,7 @@ func (r *Request) checkInside() error {
 	}{
 		{"argv", len(r.Argv) > 0},
 		{"command", r.Command != ""},
+		{"shell", r.Shell != ""},
 		{"language", r.Language != ""},
 		{"key", r.Key != ""},
 		{"session", r.Session != ""},

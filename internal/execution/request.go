@@ -137,6 +137,10 @@ func (r *Request) checkProgram() error {
 		return invalid("argv", "exactly one of argv, command and language is needed")
 	case r.Language == "" && r.Code != "":
 		return invalid("code", "needs language")
+	case r.Shell != "" && r.Command == "":
+		return invalid("shell", "needs command")
+	case r.Shell != "" && r.Shell != "sh" && r.Shell != "bash":
+		return invalid("shell", "sh and bash are taken")
 	case r.Language != "" && languages[r.Language] == nil:
 		return invalid("language", "%q is not one of %s", r.Language, strings.Join(Languages(), ", "))
 	case len(r.Argv) > 0 && r.Argv[0] == "":

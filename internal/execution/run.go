@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -216,7 +217,7 @@ func (r *run) planProgram(p *plan, dir string) (folder string, err error) {
 	case r.driven != nil:
 		return r.planDriver(p, dir)
 	case req.Command != "":
-		p.Argv = []string{"sh", "-c", req.Command}
+		p.Argv = []string{cmp.Or(req.Shell, "sh"), "-c", req.Command}
 	case req.Language != "":
 		l := languages[req.Language]
 		var file string

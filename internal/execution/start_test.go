@@ -132,6 +132,9 @@ func TestInvalidRequests(t *testing.T) {
 		{"command", `{"command":"a\u0000"}`},
 		{"code", `{"command":"a","code":"b"}`},
 		{"language", `{"language":"cobol","code":"b"}`},
+		{"shell", `{"command":"a","shell":"/bin/evil"}`},
+		{"shell", `{"argv":["a"],"shell":"bash"}`},
+		{"shell", `{"interpreter":"i","code":"a","shell":"bash"}`},
 		{"id", `{"command":"a","id":"a/b"}`},
 		{"id", `{"command":"a","id":".."}`},
 		{"id", `{"command":"a","id":"a\nb"}`},
@@ -194,6 +197,17 @@ func TestRequestsKeepTheirJSONForm(t *testing.T) {
 	}
 	if again, err := json.Marshal(req); err != nil || string(again) != body {
 		t.Errorf("got  %s, %v\nwant %s", again, err, body)
+	}
+}
+
+func TestShellOfCommand(t *testing.T) {
+	h := newHost(t, execution.Options{})
+	for shell, want := range map[string]string{"": "sh\n", "sh": "sh\n", "bash": "bash\n"} {
+		x := finish(t, h, start(t, h, execution.Request{Command: "echo ${0##*/}", Shell: shell}).ID)
+		wantOutcome(t, x, execution.Exited, 0, "")
+		if got := output(t, h, x.ID, execution.Stdout); string(got) != want {
+			t.Errorf("%q: %q", shell, got)
+		}
 	}
 }
 

@@ -48,7 +48,8 @@ func (s *Server) collect(ctx context.Context, tenant reprise.Tenant, id string, 
 		goesOn: !atEnd, waited: time.Since(begun),
 	}
 	n, m := share(limit, c.stdout.finish(), c.stderr.finish())
-	out.Stdout, out.Stderr = c.stdout.channel(n, stream), c.stderr.channel(m, stream)
+	earliest := reader.Info().Earliest
+	out.Stdout, out.Stderr = c.stdout.channel(n, stream, earliest), c.stderr.channel(m, stream, earliest)
 	return out, nil
 }
 
@@ -119,14 +120,15 @@ func (c *collected) finish() int64 {
 	return c.total
 }
 
-// channel is the channel cut to n bytes.
-func (c *collected) channel(n int, stream *reprise.Stream) channel {
+// channel is the channel cut to n bytes. earliest is the seq of the first event that is kept.
+func (c *collected) channel(n int, stream *reprise.Stream, earliest uint64) channel {
 	if c.legible.binary() {
-		return channel{Bytes: c.bytes, Omitted: c.bytes, Cursor: stream.Cursor(c.afterOf(0)).String(), Binary: true}
+		after := max(c.afterOf(0), earliest-1)
+		return channel{Bytes: c.bytes, Omitted: c.bytes, Cursor: stream.Cursor(after).String(), Binary: true}
 	}
-	s := c.show(n, noteOf(stream))
-	ch := channel{text: s.text, Bytes: c.bytes, Omitted: s.omitted}
-	if s.omitted > 0 {
+	s := c.show(n, earliest, noteOf(stream))
+	ch := channel{text: s.text, Bytes: c.bytes, Omitted: s.omitted, Gone: s.gone}
+	if s.omitted > s.gone {
 		ch.Cursor = stream.Cursor(s.after).String()
 	}
 	return ch

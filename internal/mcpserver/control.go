@@ -61,7 +61,7 @@ func (s *Server) cancel(ctx context.Context, req *mcp.CallToolRequest,
 	if err != nil {
 		return nil, nil, err
 	}
-	wait, err := seconds("wait", in.Wait, maxWait.Seconds())
+	wait, err := longestWait("wait", in.Wait)
 	if err != nil {
 		return nil, nil, err
 	}

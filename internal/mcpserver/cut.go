@@ -2,7 +2,9 @@ package mcpserver
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"reprise"
@@ -16,25 +18,35 @@ type clip struct {
 	// tail is a ring of the newest bytes, once there were more than limit.
 	tail []byte
 	at   int
-	// marks are where events begin in head.
+	// marks are where events begin: all of those in head, and then some, which are 1/512 of the output before them apart,
+	// so that there are a few thousand.
 	marks []mark
 }
 
 // mark records that the bytes from an offset on come after a seq.
 type mark struct {
-	offset int
+	offset int64
 	after  uint64
 }
 
 func newClip(limit int) *clip { return &clip{limit: limit} }
 
+// mark records where the event seq begins.
+func (c *clip) mark(seq uint64) {
+	if n := len(c.marks); n > 0 {
+		last := c.marks[n-1]
+		if last.after == seq-1 || len(c.head) == c.limit && c.total-last.offset <= c.total/512 {
+			return
+		}
+	}
+	c.marks = append(c.marks, mark{c.total, seq - 1})
+}
+
 // add takes the data of the event seq.
 func (c *clip) add(seq uint64, data []byte) {
+	c.mark(seq)
 	c.total += int64(len(data))
 	if len(c.head) < c.limit {
-		if n := len(c.marks); n == 0 || c.marks[n-1].after != seq-1 {
-			c.marks = append(c.marks, mark{len(c.head), seq - 1})
-		}
 		n := min(c.limit-len(c.head), len(data))
 		c.head = append(c.head, data[:n]...)
 		data = data[n:]
@@ -67,15 +79,21 @@ func (c *clip) last(n int) []byte {
 type shown struct {
 	// text is the output, or its beginning and end with a note between them.
 	text string
-	// bytes is the total number of bytes, and omitted the number of those that are not in text.
-	bytes, omitted int64
-	// after is the seq after which the first byte comes that is left out.
+	omission
+}
+
+// omission is output that is not shown.
+type omission struct {
+	// omitted is its number of bytes, and gone how many of them, from the first on, are no longer kept: up to 1/512 of the
+	// output too many.
+	omitted, gone int64
+	// after is the seq from which the rest can be read.
 	after uint64
 }
 
-// show cuts the output to n bytes. note returns the text that replaces the omitted bytes.
-func (c *clip) show(n int, note func(omitted int64, after uint64) string) shown {
-	s := shown{bytes: c.total}
+// show cuts the output to n bytes. earliest is the seq of the first event that is kept. note returns the text that
+// replaces the omitted bytes.
+func (c *clip) show(n int, earliest uint64, note func(omission) string) (s shown) {
 	if c.total <= int64(n) {
 		s.text = string(c.head)
 		return s
@@ -85,13 +103,26 @@ func (c *clip) show(n int, note func(omitted int64, after uint64) string) shown 
 	tail := c.last(n - n/2)
 	tail = tail[splitRune(tail):]
 	s.omitted = c.total - int64(len(head)) - int64(len(tail))
-	s.after = c.afterOf(len(head))
-	s.text = string(head) + note(s.omitted, s.after) + string(tail)
+	s.after = c.afterOf(int64(len(head)))
+	if s.after+1 < earliest {
+		s.after = earliest - 1
+		s.gone = min(s.omitted, c.offsetOf(earliest)-int64(len(head)))
+	}
+	s.text = string(head) + note(s.omission) + string(tail)
 	return s
 }
 
+// offsetOf returns the offset at which the event seq begins, or a higher one that has a mark.
+func (c *clip) offsetOf(seq uint64) int64 {
+	i, _ := slices.BinarySearchFunc(c.marks, seq-1, func(m mark, after uint64) int { return cmp.Compare(m.after, after) })
+	if i == len(c.marks) {
+		return c.total
+	}
+	return c.marks[i].offset
+}
+
 // afterOf is the seq after which the event comes that holds the byte at an offset.
-func (c *clip) afterOf(offset int) uint64 {
+func (c *clip) afterOf(offset int64) uint64 {
 	var after uint64
 	for _, m := range c.marks {
 		if m.offset > offset {
@@ -145,17 +176,27 @@ func share(limit int, first, second int64) (int, int) {
 }
 
 // noteOfEvent is noteOf for an event that is longer than max_bytes, and has size bytes.
-func noteOfEvent(stream *reprise.Stream, size int) func(int64, uint64) string {
-	return func(omitted int64, after uint64) string {
-		return fmt.Sprintf("\n[... %d bytes are left out here; get_execution_output with cursor %q and max_bytes %d "+
-			"reads them ...]\n", omitted, stream.Cursor(after), max(size, minBytes))
+func noteOfEvent(stream *reprise.Stream, size int) func(omission) string {
+	return func(o omission) string {
+		return o.note(stream, fmt.Sprintf(" and max_bytes %d", max(size, minBytes)))
 	}
 }
 
 // noteOf returns the function that makes the note for omitted output of an execution.
-func noteOf(stream *reprise.Stream) func(int64, uint64) string {
-	return func(omitted int64, after uint64) string {
-		return fmt.Sprintf("\n[... %d bytes are left out here; get_execution_output with cursor %q reads them ...]\n",
-			omitted, stream.Cursor(after))
+func noteOf(stream *reprise.Stream) func(omission) string {
+	return func(o omission) string { return o.note(stream, "") }
+}
+
+// note is the text in place of the output. with is what get_execution_output needs besides the cursor to read it.
+func (o *omission) note(stream *reprise.Stream, with string) string {
+	switch o.gone {
+	case 0:
+		return fmt.Sprintf("\n[... %d bytes are left out here; get_execution_output with cursor %q%s reads them ...]\n",
+			o.omitted, stream.Cursor(o.after), with)
+	case o.omitted:
+		return fmt.Sprintf("\n[... %d bytes are left out here, and are no longer kept ...]\n", o.omitted)
 	}
+	return fmt.Sprintf("\n[... %d bytes are left out here, of which the first %d are no longer kept; "+
+		"get_execution_output with cursor %q%s reads the rest ...]\n",
+		o.omitted, o.gone, stream.Cursor(o.after), with)
 }

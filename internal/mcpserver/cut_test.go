@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"pgregory.net/rapid"
 )
 
@@ -26,10 +28,7 @@ func TestClipKeepsBeginningAndEnd(t *testing.T) {
 			rest = rest[n:]
 		}
 		n := rapid.IntRange(0, limit).Draw(t, "n")
-		got := c.show(n, func(omitted int64, after uint64) string { return fmt.Sprintf("[%d %d]", omitted, after) })
-		if got.bytes != int64(len(whole)) {
-			t.Fatalf("%+v of %q", got, whole)
-		}
+		got := c.show(n, 1, func(o omission) string { return fmt.Sprintf("[%d %d]", o.omitted, o.after) })
 		if len(whole) <= n {
 			if got.text != whole || got.omitted != 0 {
 				t.Fatalf("%+v of %q", got, whole)
@@ -51,6 +50,52 @@ func TestClipKeepsBeginningAndEnd(t *testing.T) {
 			t.Fatalf("the first byte left out is at %d, not after event %d of %v", len(head), got.after, starts)
 		}
 	})
+}
+
+// TestClipTellsWhatIsGone: of what is left out, the events before the first that is kept are gone.
+func TestClipTellsWhatIsGone(t *testing.T) {
+	c := newClip(20)
+	for seq := range uint64(100_000) {
+		c.add(seq+1, []byte("0123456789"))
+	}
+	if len(c.marks) > 10_000 {
+		t.Fatalf("%d marks", len(c.marks))
+	}
+	for _, x := range []struct{ earliest, after uint64 }{{1, 1}, {2, 1}, {3, 2}, {50_000, 49_999}, {99_999, 99_998}} {
+		got := c.show(20, x.earliest, func(omission) string { return "" })
+		gone := max(0, 10*(int64(x.earliest)-1)-10) // after the first event, which is shown
+		if got.omitted != 999_980 || got.after != x.after || got.gone < gone || got.gone > gone+c.total/512 {
+			t.Errorf("from %d: %+v, want %d gone", x.earliest, got.omission, gone)
+		}
+	}
+	if got := c.show(20, 100_001, func(omission) string { return "" }); got.gone != got.omitted {
+		t.Errorf("nothing is kept: %+v", got.omission)
+	}
+}
+
+// TestLongestWaitIsSaid: a call that asks for a longer wait than any call has gets the longest, and is told so.
+func TestLongestWaitIsSaid(t *testing.T) {
+	wait, err := longestWait("wait", 120)
+	if err != nil || wait != maxWait {
+		t.Fatalf("%v, %v", wait, err)
+	}
+	for until, want := range map[string]string{
+		untilEnd:   `[goes on after 50s, the longest wait of a call; cursor "c"]`,
+		untilMatch: `[goes on after 50s, the longest wait of a call, no match; cursor "c"]`,
+	} {
+		p := &page{q: &outputQuery{wait: wait, until: until}, facts: outputFacts{Cursor: "c"}, deadline: time.Now()}
+		var b strings.Builder
+		p.writeEnd(&b)
+		if b.String() != want {
+			t.Errorf("%q, want %q", b.String(), want)
+		}
+	}
+	s := &Server{}
+	out := &executeOutput{runStatus: runStatus{ID: "x"}, Cursor: "c", goesOn: true, waited: wait}
+	text := s.executed(t.Context(), "", out).Content[0].(*mcp.TextContent).Text
+	if want := `[execution x goes on after 50s, the longest wait of a call; get_execution_output with cursor "c" reads on]`; text != want {
+		t.Errorf("%q, want %q", text, want)
+	}
 }
 
 func TestShareOfTwoChannels(t *testing.T) {

@@ -22,6 +22,8 @@ type channel struct {
 	// text.
 	Bytes   int64 `json:"bytes"`
 	Omitted int64 `json:"omitted,omitempty"`
+	// Gone is the number of omitted bytes, the first ones, that are no longer kept.
+	Gone int64 `json:"gone,omitempty"`
 	// Cursor is the position from which get_execution_output reads the omitted output.
 	Cursor string `json:"cursor,omitempty"`
 	Binary bool   `json:"binary,omitempty"`
@@ -43,6 +45,7 @@ type executeOutput struct {
 
 	goesOn bool // it was not waited for its end
 	waited time.Duration
+	bySh   bool // it is a command, and there is no bash
 }
 
 // execute runs something and waits for it.
@@ -55,7 +58,7 @@ func (s *Server) execute(ctx context.Context, req *mcp.CallToolRequest,
 	}
 	wait := defaultWait
 	if in.Wait != nil {
-		if wait, err = seconds("wait_seconds", *in.Wait, maxWait.Seconds()); err != nil {
+		if wait, err = longestWait("wait_seconds", *in.Wait); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -77,7 +80,7 @@ func (s *Server) execute(ctx context.Context, req *mcp.CallToolRequest,
 	if err != nil {
 		return nil, nil, err
 	}
-	out.Attached, out.Fresh = !run.created, run.fresh
+	out.Attached, out.Fresh, out.bySh = !run.created, run.fresh, in.Command != "" && s.shell == "sh"
 	return s.executed(ctx, run.tenant, out), nil, nil
 }
 
@@ -105,6 +108,9 @@ func (s *Server) start(ctx context.Context, req mcp.Request, tool string, in *ru
 		return started{}, err
 	}
 	edit(&r)
+	if r.Command != "" {
+		r.Shell = s.shell
+	}
 	dir, err := s.directory(req, in.Cwd)
 	if err != nil {
 		return started{}, err
@@ -152,6 +158,9 @@ func (s *Server) abandon(ctx context.Context, tenant reprise.Tenant, id string) 
 // executed is the result as a model reads it.
 func (s *Server) executed(ctx context.Context, tenant reprise.Tenant, out *executeOutput) *mcp.CallToolResult {
 	var b strings.Builder
+	if out.bySh {
+		b.WriteString("[run by sh: this machine has no bash]\n")
+	}
 	if out.Missed > 0 {
 		fmt.Fprintf(&b, "[%d earlier events are no longer kept]\n", out.Missed)
 	}
@@ -167,8 +176,12 @@ func (s *Server) executed(ctx context.Context, tenant reprise.Tenant, out *execu
 		b.WriteString(outputLost)
 	}
 	if out.goesOn {
-		fmt.Fprintf(&b, "[execution %s goes on after %v; get_execution_output with cursor %q reads on]",
-			out.ID, out.waited.Round(time.Second/10), out.Cursor)
+		after := saidLongest
+		if out.waited < maxWait {
+			after = out.waited.Round(time.Second / 10).String()
+		}
+		fmt.Fprintf(&b, "[execution %s goes on after %s; get_execution_output with cursor %q reads on]",
+			out.ID, after, out.Cursor)
 	} else {
 		fmt.Fprintf(&b, "[%s]", out.sentence())
 	}

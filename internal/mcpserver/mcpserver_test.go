@@ -314,7 +314,7 @@ func TestHostileArguments(t *testing.T) {
 		{"get_execution_output", args{"execution_id": strings.Repeat("x", 10_000)}, "not_found"},
 		{"get_execution_output", args{"execution_id": run.ID, "cursor": "7.x"}, "cursor_malformed"},
 		{"get_execution_output", args{"execution_id": run.ID, "cursor": "\x00"}, "cursor_malformed"},
-		{"get_execution_output", args{"execution_id": run.ID, "wait": 51}, "invalid"},
+		{"get_execution_output", args{"execution_id": run.ID, "wait": 1e300}, "invalid"},
 		{"get_execution_output", args{"execution_id": run.ID, "wait": -1}, "invalid"},
 		{"get_execution_output", args{"execution_id": run.ID, "limit": 1001}, "invalid"},
 		{"get_execution_output", args{"execution_id": run.ID, "limit": -1}, "invalid"},

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// maxWait limits the wait of every tool: clients give up after 60 s.
+	// maxWait limits the wait of every tool: clients give up after 60 s. The answer says that it is the longest.
 	maxWait = 50 * time.Second
 	// defaultWait is the wait of a call that names none but has to wait.
 	defaultWait = 30 * time.Second
@@ -22,6 +22,9 @@ const (
 	defaultLimit = 200
 	maxLimit     = 1000
 )
+
+// saidLongest is how maxWait is named in answers.
+var saidLongest = fmt.Sprintf("%v, the longest wait of a call", maxWait)
 
 // What get_execution_output waits for.
 const (
@@ -135,7 +138,7 @@ func (q *outputQuery) setWait(in *outputInput) (err error) {
 	case in.Wait.flag:
 		q.wait = maxWait
 	case in.Wait.given:
-		q.wait, err = seconds("wait", in.Wait.seconds, maxWait.Seconds())
+		q.wait, err = longestWait("wait", in.Wait.seconds)
 	case q.until != "":
 		q.wait = defaultWait
 	}
@@ -157,7 +160,7 @@ func (s *Server) output(ctx context.Context, req *mcp.CallToolRequest,
 	if r.page.q.form == formSandbox {
 		return s.sandboxAnswer(ctx, c.tenant, r.page)
 	}
-	return r.page.answer(r.Stream())
+	return r.page.answer(r.Reader)
 }
 
 // outputReader is a reader and the answer that it is read for.
@@ -232,8 +235,9 @@ type outputFacts struct {
 	Cursor  string `json:"cursor"`
 	HasMore bool   `json:"has_more"`
 	Matched bool   `json:"matched,omitempty"`
-	// Omitted is the number of bytes that were left out in the middle.
+	// Omitted is the number of bytes that were left out in the middle, and Gone how many of them are no longer kept.
 	Omitted   int64            `json:"omitted,omitempty"`
+	Gone      int64            `json:"gone,omitempty"`
 	Truncated *truncatedOutput `json:"truncated,omitempty"`
 	End       *endOutput       `json:"end,omitempty"`
 	// Stdin is what send_stdin has written.
@@ -247,7 +251,7 @@ type eventsOutput struct {
 }
 
 // answer is the result of the tool.
-func (p *page) answer(stream *reprise.Stream) (*mcp.CallToolResult, any, error) {
+func (p *page) answer(reader *reprise.Reader) (*mcp.CallToolResult, any, error) {
 	var b strings.Builder
 	if w := p.facts.Stdin; w != nil && !w.Whole {
 		fmt.Fprintf(&b, "[it does not read all of the input: it has been given %d bytes in all]\n", w.Offset)
@@ -259,6 +263,7 @@ func (p *page) answer(stream *reprise.Stream) (*mcp.CallToolResult, any, error) 
 		content := []mcp.Content{&mcp.TextContent{Text: b.String()}}
 		return &mcp.CallToolResult{Content: content}, &eventsOutput{p.facts, p.events}, nil
 	}
+	stream := reader.Stream()
 	limit, note := p.q.maxBytes, noteOf(stream)
 	switch {
 	case p.q.pages && p.q.strict && p.room < 0:
@@ -266,12 +271,12 @@ func (p *page) answer(stream *reprise.Stream) (*mcp.CallToolResult, any, error) 
 	case p.q.pages:
 		limit = unclipped
 	}
-	text, shown := p.transcript.text(limit, note)
+	text, shown := p.transcript.text(limit, reader.Info().Earliest, note)
 	b.WriteString(text)
 	if p.left.bytes > 0 {
-		b.WriteString(strings.TrimPrefix(note(int64(p.left.bytes), p.left.after), "\n"))
+		b.WriteString(strings.TrimPrefix(note(omission{omitted: int64(p.left.bytes), after: p.left.after}), "\n"))
 	}
-	p.facts.Omitted = shown.omitted + int64(p.left.bytes)
+	p.facts.Omitted, p.facts.Gone = shown.omitted+int64(p.left.bytes), shown.gone
 	p.writeEnd(&b)
 	return &mcp.CallToolResult{
 		Meta:    mcp.Meta{metaExecution: &p.facts},
@@ -311,9 +316,14 @@ func (p *page) writeEnd(b *strings.Builder) {
 		fmt.Fprintf(b, "[matched; cursor %q]", f.Cursor)
 	case f.HasMore:
 		fmt.Fprintf(b, "[more; cursor %q]", f.Cursor)
-	case p.q.until == untilMatch:
-		fmt.Fprintf(b, "[goes on, no match; cursor %q]", f.Cursor)
 	default:
-		fmt.Fprintf(b, "[goes on; cursor %q]", f.Cursor)
+		b.WriteString("[goes on")
+		if p.q.wait == maxWait && !time.Now().Before(p.deadline) {
+			b.WriteString(" after " + saidLongest)
+		}
+		if p.q.until == untilMatch {
+			b.WriteString(", no match")
+		}
+		fmt.Fprintf(b, "; cursor %q]", f.Cursor)
 	}
 }

@@ -20,6 +20,8 @@ import (
 const (
 	minBytes = 256
 	maxBytes = 1 << 20
+	// maxSeconds is the longest time.Duration.
+	maxSeconds = float64(math.MaxInt64 / int64(time.Second))
 )
 
 // runInput describes a run.
@@ -27,7 +29,7 @@ type runInput struct {
 	Code        string            `json:"code,omitempty" jsonschema:"program text in language"`
 	Language    string            `json:"language,omitempty" jsonschema:"bash, go, javascript, lua, perl, php, python, r, ruby, sh or typescript (default python)"`
 	Interpreter string            `json:"interpreter,omitempty" jsonschema:"run code (bash, javascript or python) in the one of this name in session, which remembers variables; it is made at first use"`
-	Command     string            `json:"command,omitempty" jsonschema:"for the shell"`
+	Command     string            `json:"command,omitempty" jsonschema:"for bash"`
 	Argv        []string          `json:"argv,omitempty" jsonschema:"program and arguments"`
 	Cwd         string            `json:"cwd,omitempty" jsonschema:"working directory"`
 	Env         map[string]string `json:"env,omitempty" jsonschema:"variables to add"`
@@ -91,7 +93,7 @@ func (in *runInput) request() (execution.Request, error) {
 	if in.Stdin != "" {
 		r.Stdin = &in.Stdin
 	}
-	timeout, err := seconds("timeout_seconds", in.Timeout, float64(math.MaxInt64/int64(time.Second)))
+	timeout, err := seconds("timeout_seconds", in.Timeout, maxSeconds)
 	r.Timeout = execution.Duration(timeout)
 	return r, err
 }
@@ -131,6 +133,12 @@ func seconds(field string, n, most float64) (time.Duration, error) {
 		return 0, &execution.FieldError{Field: field, Reason: fmt.Sprintf("0 to %v seconds are taken", most)}
 	}
 	return time.Duration(n * float64(time.Second)), nil
+}
+
+// longestWait is how long a call waits that asks for n seconds: maxWait at most.
+func longestWait(field string, n float64) (time.Duration, error) {
+	wait, err := seconds(field, n, maxSeconds)
+	return min(wait, maxWait), err
 }
 
 // bound returns how much output a call shows.

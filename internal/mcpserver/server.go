@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"os/exec"
 	"runtime"
 	"sync"
 	"time"
@@ -74,6 +75,7 @@ type Server struct {
 	opening sync.Mutex // of interpreters
 
 	matching *quota.Places // in which output is searched for patterns
+	shell    string        // of commands: bash, for which models write, or sh on a machine without it
 }
 
 const instructions = `Runs commands and code, and keeps their output. A run goes on when the connection breaks, and when execute_code answers before its end. ` +
@@ -84,6 +86,10 @@ const instructions = `Runs commands and code, and keeps their output. A run goes
 // reprise.ErrInvalid for invalid options. opts may be nil.
 func New(log *reprise.Log, host *execution.Host, opts *Options) (*Server, error) {
 	s := &Server{log: log, host: host, opts: opts.withDefaults(), schemas: map[string]*jsonschema.Schema{}}
+	s.shell = "sh"
+	if _, err := exec.LookPath("bash"); err == nil {
+		s.shell = "bash"
+	}
 	s.matching = quota.NewPlaces(max(1, runtime.GOMAXPROCS(0)/2))
 	if s.opts.MaxBytes < minBytes || s.opts.MaxBytes > maxBytes || s.opts.TaskAfter < 0 || s.opts.ProgressEvery < 0 ||
 		s.opts.MaxResource < 0 {

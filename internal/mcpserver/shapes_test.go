@@ -3,6 +3,8 @@ package mcpserver_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -308,5 +310,34 @@ func TestLinksToOmittedOutputCanBeRead(t *testing.T) {
 		args{"command": "seq 1 1000; sleep 600", "max_bytes": 500, "wait_seconds": 2}, nil)
 	if len(result.Content) != 1 {
 		t.Errorf("a run that goes on has links: %+v", result.Content)
+	}
+}
+
+// TestCommandsRunInBash: models write commands for bash, of which sh may be another shell, such as dash.
+func TestCommandsRunInBash(t *testing.T) {
+	c := newFixture(t, nil).caller("2025-11-25", "")
+	for command, want := range map[string]string{
+		"echo {1..3}":                               "1 2 3\n",
+		"set -o pipefail; false | true; echo $?":    "1\n",
+		"echo -e 'a\\tb'":                           "a\tb\n",
+		"cat <(echo of a process)":                  "of a process\n",
+		"[[ abc == a* ]] && echo matches":           "matches\n",
+		"a=(1 2 3); echo ${#a[@]}":                  "3\n",
+		"echo ${BASH_VERSION:+bash}; cat <<< input": "bash\ninput\n",
+	} {
+		if got := bodyOf(c.call("execute_code", args{"command": command}, nil)); got != want {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+
+	bin := t.TempDir()
+	if err := os.Symlink("/bin/sh", filepath.Join(bin, "sh")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin)
+	c = newFixture(t, nil).caller("2025-11-25", "")
+	text := c.call("execute_code", args{"command": "echo ${BASH_VERSION:-no bash}"}, nil)
+	if !strings.HasPrefix(text, "[run by sh: this machine has no bash]\nno bash\n") {
+		t.Errorf("without bash: %q", text)
 	}
 }

@@ -135,5 +135,5 @@ func (s *Server) converse(ctx context.Context, req *mcp.CallToolRequest, in *std
 			in.ID, wrote.Offset, err)
 		return facts(said, wrote), nil, nil
 	}
-	return r.page.answer(r.Stream())
+	return r.page.answer(r.Reader)
 }

@@ -149,9 +149,9 @@ func (t *transcript) prime(ctx context.Context, stream *reprise.Stream, at repri
 }
 
 // text returns the transcript with a line break at its end, and the number of omitted bytes.
-func (t *transcript) text(limit int, note func(omitted int64, after uint64) string) (string, shown) {
+func (t *transcript) text(limit int, earliest uint64, note func(omission) string) (string, shown) {
 	t.finish()
-	s := t.clip.show(limit, note)
+	s := t.clip.show(limit, earliest, note)
 	if s.text != "" && !strings.HasSuffix(s.text, "\n") {
 		s.text += "\n"
 	}

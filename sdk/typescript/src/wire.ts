@@ -134,7 +134,7 @@ interface StartMembers {
 export type StartRequest = StartMembers &
   (
     | { argv: string[]; command?: never; language?: never; code?: never }
-    | { command: string; argv?: never; language?: never; code?: never }
+    | { command: string; shell?: 'sh' | 'bash'; argv?: never; language?: never; code?: never }
     | { language: string; code: string; argv?: never; command?: never }
     | { interpreter: string; code?: string; argv?: never; command?: never; language?: never }
   )

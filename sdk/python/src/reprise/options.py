@@ -59,6 +59,8 @@ class StartOptions(TypedDict, total=False):
     key: str
     #: Groups executions.
     session: str
+    #: The shell of a command that is a text: "sh", the default, or "bash".
+    shell: str
     #: An interpreter, for example "python", that runs `code`; in place of a command.
     language: str
     code: str
