@@ -66,6 +66,10 @@ type End struct {
 	OutputTruncated bool   `json:"output_truncated"`
 	// ProcessesLeft: the owner of the run's processes was killed, and some of the processes may still run.
 	ProcessesLeft bool `json:"processes_left"`
+	// KilledProcesses is the number of processes that still ran when the command had ended by itself, and were killed.
+	// KilledCommands are the command lines of the first five, shortened.
+	KilledProcesses int      `json:"killed_processes"`
+	KilledCommands  []string `json:"killed_commands"`
 	// Data is the data that the stream was ended with.
 	Data json.RawMessage `json:"data"`
 }

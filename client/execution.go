@@ -197,6 +197,10 @@ type Execution struct {
 	OutputTruncated bool    `json:"output_truncated"`
 	// ProcessesLeft: the owner of its processes was killed, and some of the processes may still run.
 	ProcessesLeft bool `json:"processes_left"`
+	// KilledProcesses is the number of processes that still ran when the command had ended by itself, and were killed.
+	// KilledCommands are the command lines of the first five, shortened.
+	KilledProcesses int      `json:"killed_processes"`
+	KilledCommands  []string `json:"killed_commands"`
 
 	Argv     []string `json:"argv"`
 	Command  string   `json:"command"`

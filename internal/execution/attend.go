@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -26,8 +27,11 @@ func (j *job) attend(c *child, spool *spool) ending {
 
 	m := newMeter(c.tree, j.plan.Limits)
 	ended := j.watch(c, m)
-	truncated := j.drain(c, m, pumps, drained)
-	e := j.conclude(c, m)
+	truncated, left := j.drain(c, m, pumps, drained)
+	e, more := j.conclude(c, m)
+	if j.graceEnds.IsZero() { // nobody has ended it
+		j.tellKilled(&e, left.and(more))
+	}
 	e.DurationMS = ended.Sub(c.started).Milliseconds()
 	j.stdin.end()
 	feeding.Wait()
@@ -35,8 +39,19 @@ func (j *job) attend(c *child, spool *spool) ending {
 	return e
 }
 
-// conclude ends the remaining tree of a process that has ended, and returns how the process ended.
-func (j *job) conclude(c *child, m *meter) ending {
+// tellKilled adds the processes that were killed at the end.
+func (j *job) tellKilled(e *ending, left killed) {
+	e.KilledProcesses = left.processes
+	for _, command := range left.commands {
+		for _, secret := range j.plan.Masked {
+			command = strings.ReplaceAll(command, secret, mask)
+		}
+		e.KilledCommands = append(e.KilledCommands, shorten(command, killedBytes))
+	}
+}
+
+// conclude ends the remaining tree of a process that has ended. It returns how the process ended, and what was killed.
+func (j *job) conclude(c *child, m *meter) (ending, killed) {
 	if t, ok := c.tree.(interface{ seal() }); ok {
 		t.seal()
 	}
@@ -44,7 +59,7 @@ func (j *job) conclude(c *child, m *meter) ending {
 	if limit := c.tree.exceeded(); limit != "" { // the kernel has killed it before we could
 		j.stop(verdict{Outcome: LimitExceeded, Limit: limit})
 	}
-	c.tree.kill() // no process outlives its execution
+	left := c.tree.kill() // no process outlives its execution
 	e := ending{Started: ms(c.started), Isolation: j.isolated}
 	x, err := c.reap()
 	if err != nil {
@@ -53,7 +68,7 @@ func (j *job) conclude(c *child, m *meter) ending {
 	e.ExitCode, e.Signal = x.code, x.signal
 	usage := m.usage(x.usage)
 	e.Usage = &usage
-	return e
+	return e, left
 }
 
 // announce puts the started event in front of all output.
@@ -156,7 +171,9 @@ func (j *job) terminate(c *child) time.Duration {
 // drain waits until the output of a process that has ended is read. Others of its tree may
 // hold the pipes open: they get DrainTimeout, or the time of grace that is left, and then
 // output may be missing. Timeout and limits hold meanwhile. How long the store takes does not count.
-func (j *job) drain(c *child, m *meter, pumps []*pump, drained <-chan struct{}) (truncated bool) {
+func (j *job) drain(c *child, m *meter, pumps []*pump, drained <-chan struct{}) (
+	truncated bool, left killed,
+) {
 	patience := j.plan.Drain
 	stopping := j.stopping
 	if !j.graceEnds.IsZero() {
@@ -170,7 +187,7 @@ func (j *job) drain(c *child, m *meter, pumps []*pump, drained <-chan struct{}) 
 	for waiting := true; waiting; {
 		select {
 		case <-drained:
-			return false
+			return false, left
 		case <-timeout:
 			j.stop(verdict{Outcome: TimedOut})
 		case <-sample.C:
@@ -186,7 +203,8 @@ func (j *job) drain(c *child, m *meter, pumps []*pump, drained <-chan struct{}) 
 			waiting = false
 		}
 	}
-	truncated = c.tree.kill() > 0
+	left = c.tree.kill()
+	truncated = left.processes > 0
 	for _, p := range pumps {
 		p.finish()
 	}
@@ -194,5 +212,5 @@ func (j *job) drain(c *child, m *meter, pumps []*pump, drained <-chan struct{}) 
 	for _, p := range pumps {
 		truncated = truncated || p.cut
 	}
-	return truncated
+	return truncated, left
 }

@@ -38,6 +38,10 @@ type Execution struct {
 	OutputTruncated bool `json:"output_truncated,omitempty"`
 	// ProcessesLeft: what owned its processes was killed, and some of them may still run.
 	ProcessesLeft bool `json:"processes_left,omitempty"`
+	// KilledProcesses is the number of processes that still ran when the command had ended by itself, and were killed.
+	// KilledCommands are the command lines of the first five, shortened.
+	KilledProcesses int      `json:"killed_processes,omitempty"`
+	KilledCommands  []string `json:"killed_commands,omitempty"`
 
 	// The request. A long Argv, Command or list of names is shortened.
 	Argv     []string `json:"argv,omitempty"`

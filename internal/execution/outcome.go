@@ -25,6 +25,10 @@ type ending struct {
 	OutputTruncated bool    `json:"output_truncated,omitempty"`
 	// ProcessesLeft: processes of the run may still be there, because what knew them was killed.
 	ProcessesLeft bool `json:"processes_left,omitempty"`
+	// KilledProcesses is the number of processes that still ran when the command had ended by itself, and were killed.
+	// KilledCommands are the command lines of the first five, shortened.
+	KilledProcesses int      `json:"killed_processes,omitempty"`
+	KilledCommands  []string `json:"killed_commands,omitempty"`
 	// Started is not there if the process never was.
 	Started    *Time  `json:"started,omitempty"`
 	DurationMS int64  `json:"duration_ms"`

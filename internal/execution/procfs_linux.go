@@ -3,11 +3,13 @@ package execution
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 )
@@ -177,6 +179,36 @@ const wrapper = "bwrap"
 func isWrapper(pid int) bool {
 	name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
 	return err == nil && string(name) == wrapper+"\n"
+}
+
+// toKill returns the members besides the first process, and what they run.
+func toKill(members []process, first int) (others killed) {
+	for _, p := range members {
+		if p.pid == first || isWrapper(p.pid) {
+			continue
+		}
+		others.processes++
+		if len(others.commands) < maxKilled {
+			others.commands = append(others.commands, commandLine(p.pid))
+		}
+	}
+	return others
+}
+
+// commandLine returns the program and arguments of a process, separated by spaces, or "?".
+func commandLine(pid int) string {
+	file, err := os.Open("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	if err != nil {
+		return "?"
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, 4096))
+	if err != nil || len(text) == 0 {
+		return "?"
+	}
+	return strings.ToValidUTF8(strings.Join(strings.FieldsFunc(string(text), func(r rune) bool {
+		return r == 0 || unicode.IsSpace(r) || unicode.IsControl(r)
+	}), " "), "?")
 }
 
 // signalWrapped sends s to the processes of a group, except the wrapper.

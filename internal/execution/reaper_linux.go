@@ -203,23 +203,21 @@ const (
 
 // kill goes over the tree until it is empty.
 // A process that is adopted while we look may be missed, but not by close.
-func (t *descendants) kill() (others int) {
+func (t *descendants) kill() (others killed) {
 	deadline := time.Now().Add(treePatience)
 	for round := 1; ; round++ {
 		members := t.members()
 		if len(members) == 0 || time.Now().After(deadline) {
 			return others
 		}
-		n := 0
+		if others.processes == 0 {
+			others = toKill(members, t.first)
+		}
 		for _, p := range members {
 			if round > stopAfter {
 				p.send(syscall.SIGSTOP)
 			}
-			if p.pid != t.first {
-				n++
-			}
 		}
-		others = max(others, n)
 		if round > stopAfter {
 			members = append(members, t.members()...) // those that were forked while we stopped them
 		}
@@ -285,10 +283,10 @@ func (t *reapedTree) terminate() {
 	terminate(strays)
 }
 
-func (t *reapedTree) kill() (others int) {
+func (t *reapedTree) kill() (others killed) {
 	others = t.tree.kill()
 	if !t.sealed {
-		others += t.below.kill()
+		others = others.and(t.below.kill())
 	}
 	return others
 }
@@ -325,7 +323,7 @@ func (t *reapedTree) close() {
 			t.left = left
 			break
 		}
-		if t.below.kill() == 0 { // what is left is not to be found at the moment
+		if t.below.kill().processes == 0 { // what is left is not to be found at the moment
 			time.Sleep(time.Millisecond)
 		}
 	}

@@ -114,3 +114,36 @@ func TestOrphansCountInCPUTime(t *testing.T) {
 		}
 	}
 }
+
+// TestKilledProcessesAreNamed: what a command has left running is killed with it, and the end says what that was. Where
+// somebody has ended the command, nothing is said: all of it was to end.
+func TestKilledProcessesAreNamed(t *testing.T) {
+	h := newHost(t, execution.Options{})
+	const leaves = `sleep "$1" 1000 >/dev/null 2>&1 & while [ "$(cat /proc/$!/comm)" != sleep ]; do :; done; `
+	request := func(then string) execution.Request {
+		return execution.Request{Argv: []string{"sh", "-c", leaves + then, "sh", "1" + strings.Repeat("0", 200)}}
+	}
+	x := finish(t, h, start(t, h, request("exit 3")).ID)
+	wantOutcome(t, x, execution.Exited, 3, "")
+	if x.KilledProcesses != 1 || len(x.KilledCommands) != 1 || !strings.HasPrefix(x.KilledCommands[0], "sleep 1000") ||
+		len(x.KilledCommands[0]) > 110 {
+		t.Errorf("%d killed: %q", x.KilledProcesses, x.KilledCommands)
+	}
+
+	for _, level := range []string{"none", "limits", "landlock", "bubblewrap"} {
+		x = finish(t, h, start(t, h, execution.Request{Command: "seq 1 9 | cat >/dev/null", Isolation: level}).ID)
+		wantOutcome(t, x, execution.Exited, 0, "")
+		if x.KilledProcesses != 0 || x.KilledCommands != nil {
+			t.Errorf("%s: nothing was left: %d, %q", level, x.KilledProcesses, x.KilledCommands)
+		}
+	}
+
+	held := start(t, h, request("echo up; wait"))
+	await(t, h, held.ID, "up")
+	if err := h.Cancel(within(t), tenant, held.ID); err != nil {
+		t.Fatal(err)
+	}
+	if x = finish(t, h, held.ID); x.KilledProcesses != 0 {
+		t.Errorf("cancelled: %d, %q", x.KilledProcesses, x.KilledCommands)
+	}
+}

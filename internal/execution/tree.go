@@ -15,8 +15,8 @@ type tree interface {
 	// see TERM. One that is being forked may be missed.
 	terminate()
 	// kill kills every process and returns when none is left, or after a second if one does not die. It returns the
-	// number of processes besides the first, which may be too low.
-	kill() int
+	// processes besides the first, of which some may be missing.
+	kill() killed
 	// usage returns the memory of the live processes, and the CPU time of all processes so far.
 	usage() treeUsage
 	// enforce enforces limits in the kernel where possible and records that in in.
@@ -27,6 +27,27 @@ type tree interface {
 	exceeded() string
 	// close frees the resources of the tree. It is called after all processes have ended.
 	close()
+}
+
+// killed are the processes that kill has found.
+type killed struct {
+	processes int
+	// commands are the command lines of the first maxKilled of them.
+	commands []string
+}
+
+// maxKilled is how many command lines of killed processes are kept, of killedBytes at most each.
+const (
+	maxKilled   = 5
+	killedBytes = 100
+)
+
+// and returns both.
+func (k killed) and(other killed) killed {
+	k.processes += other.processes
+	k.commands = append(k.commands, other.commands...)
+	k.commands = k.commands[:min(len(k.commands), maxKilled)]
+	return k
 }
 
 type treeUsage struct {

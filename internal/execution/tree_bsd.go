@@ -28,14 +28,14 @@ func (t *groupTree) terminate() {
 }
 
 // kill does not count: if the first process has ended, 1 means that there were others.
-func (t *groupTree) kill() (others int) {
+func (t *groupTree) kill() (others killed) {
 	if t.first == 0 {
-		return 0
+		return others
 	}
 	if found, _ := spawn.KillGroup(t.first, killPatience); found {
-		return 1
+		others.processes = 1
 	}
-	return 0
+	return others
 }
 
 func (*groupTree) usage() treeUsage           { return treeUsage{} }

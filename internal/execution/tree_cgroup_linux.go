@@ -245,15 +245,11 @@ func processesIn(dir string) (found []process) {
 	return found
 }
 
-func (t *cgroupTree) kill() (others int) {
+func (t *cgroupTree) kill() (others killed) {
 	if !populated(t.dir) {
-		return 0
+		return others
 	}
-	for _, p := range t.members() {
-		if p.pid != t.first {
-			others++
-		}
-	}
+	others = toKill(t.members(), t.first)
 	killCgroup(t.dir)
 	return others
 }

@@ -92,14 +92,12 @@ func terminate(members []process) {
 	}
 }
 
-func (t *scanTree) kill() (others int) {
+func (t *scanTree) kill() (others killed) {
 	killAll(func() ([]process, bool) {
 		members, certain := t.look()
-		n := len(members)
-		if n > 0 && members[0].pid == t.first.pid {
-			n--
+		if others.processes == 0 {
+			others = toKill(members, t.first.pid)
 		}
-		others = max(others, n)
 		return members, certain
 	})
 	return others

@@ -143,6 +143,7 @@ func (x *Execution) end(end *reprise.End) {
 	outcome := Outcome(end.Outcome)
 	x.Outcome, x.ExitCode, x.Signal = &outcome, e.ExitCode, e.Signal
 	x.Error, x.Limit, x.OutputTruncated, x.ProcessesLeft = e.Error, e.Limit, e.OutputTruncated, e.ProcessesLeft
+	x.KilledProcesses, x.KilledCommands = e.KilledProcesses, e.KilledCommands
 	x.Usage, x.Bytes, x.Isolation = e.Usage, e.Bytes, e.Isolation
 	x.Started, x.Ended = e.Started, &Time{end.Time}
 	x.DurationMS = &e.DurationMS

@@ -2,7 +2,6 @@ package mcpserver
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"slices"
 	"unicode/utf8"
@@ -18,8 +17,8 @@ type clip struct {
 	// tail is a ring of the newest bytes, once there were more than limit.
 	tail []byte
 	at   int
-	// marks are where events begin: all of those in head, and then some, which are 1/512 of the output before them apart,
-	// so that there are a few thousand.
+	// marks are where events begin: all of those in head, and then some, which are 1/512 of the output before them
+	// apart, so that there are a few thousand.
 	marks []mark
 }
 
@@ -84,8 +83,8 @@ type shown struct {
 
 // omission is output that is not shown.
 type omission struct {
-	// omitted is its number of bytes, and gone how many of them, from the first on, are no longer kept: up to 1/512 of the
-	// output too many.
+	// omitted is its number of bytes, and gone how many of them, from the first on, are no longer kept: up to 1/512 of
+	// the output too many.
 	omitted, gone int64
 	// after is the seq from which the rest can be read.
 	after uint64
@@ -114,8 +113,8 @@ func (c *clip) show(n int, earliest uint64, note func(omission) string) (s shown
 
 // offsetOf returns the offset at which the event seq begins, or a higher one that has a mark.
 func (c *clip) offsetOf(seq uint64) int64 {
-	i, _ := slices.BinarySearchFunc(c.marks, seq-1, func(m mark, after uint64) int { return cmp.Compare(m.after, after) })
-	if i == len(c.marks) {
+	i := slices.IndexFunc(c.marks, func(m mark) bool { return m.after+1 >= seq })
+	if i < 0 {
 		return c.total
 	}
 	return c.marks[i].offset

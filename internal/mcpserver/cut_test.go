@@ -93,7 +93,8 @@ func TestLongestWaitIsSaid(t *testing.T) {
 	s := &Server{}
 	out := &executeOutput{runStatus: runStatus{ID: "x"}, Cursor: "c", goesOn: true, waited: wait}
 	text := s.executed(t.Context(), "", out).Content[0].(*mcp.TextContent).Text
-	if want := `[execution x goes on after 50s, the longest wait of a call; get_execution_output with cursor "c" reads on]`; text != want {
+	want := `[execution x goes on after 50s, the longest wait of a call; get_execution_output with cursor "c" reads on]`
+	if text != want {
 		t.Errorf("%q, want %q", text, want)
 	}
 }

@@ -175,6 +175,7 @@ func (s *Server) executed(ctx context.Context, tenant reprise.Tenant, out *execu
 	if out.OutputTruncated {
 		b.WriteString(outputLost)
 	}
+	b.WriteString(killedNote(out.KilledProcesses, out.KilledCommands))
 	if out.goesOn {
 		after := saidLongest
 		if out.waited < maxWait {

@@ -226,6 +226,9 @@ type endOutput struct {
 	ExitCode *int    `json:"exit_code,omitempty"`
 	Signal   *string `json:"signal,omitempty"`
 	Error    string  `json:"error,omitempty"`
+	// KilledProcesses still ran when the command had ended; KilledCommands are what the first of them ran.
+	KilledProcesses int      `json:"killed_processes,omitempty"`
+	KilledCommands  []string `json:"killed_commands,omitempty"`
 }
 
 // outputFacts is the part of an answer for programs.
@@ -301,6 +304,7 @@ func (p *page) writeEnd(b *strings.Builder) {
 	f := &p.facts
 	switch {
 	case f.End != nil:
+		b.WriteString(killedNote(f.End.KilledProcesses, f.End.KilledCommands))
 		b.WriteString("[ended: " + f.End.Outcome)
 		if f.End.ExitCode != nil {
 			fmt.Fprintf(b, ", exit code %d", *f.End.ExitCode)

@@ -296,13 +296,7 @@ func (p *page) ended(reader *reprise.Reader) {
 	if info.End == nil {
 		return
 	}
-	p.facts.End = &endOutput{Outcome: info.End.Outcome}
-	var said struct {
-		ExitCode *int    `json:"exit_code"`
-		Signal   *string `json:"signal"`
-		Error    string  `json:"error"`
-	}
-	if json.Unmarshal(info.End.Data, &said) == nil {
-		p.facts.End.ExitCode, p.facts.End.Signal, p.facts.End.Error = said.ExitCode, said.Signal, said.Error
-	}
+	p.facts.End = &endOutput{}
+	_ = json.Unmarshal(info.End.Data, p.facts.End) // we wrote it, or it has no such members
+	p.facts.End.Outcome = info.End.Outcome
 }

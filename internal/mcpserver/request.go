@@ -181,6 +181,9 @@ type runStatus struct {
 	StderrBytes int64 `json:"stderr_bytes"`
 	// OutputTruncated: the command wrote more than is kept.
 	OutputTruncated bool `json:"output_truncated,omitempty"`
+	// KilledProcesses still ran when the command had ended; KilledCommands are what the first of them ran.
+	KilledProcesses int      `json:"killed_processes,omitempty"`
+	KilledCommands  []string `json:"killed_commands,omitempty"`
 }
 
 func statusOf(x *execution.Execution) runStatus {
@@ -189,6 +192,7 @@ func statusOf(x *execution.Execution) runStatus {
 		Command: x.Command, Argv: x.Argv, Language: x.Language, Cwd: x.Cwd, Session: x.Session, Labels: x.Labels,
 		Created: text(&x.Created), Started: text(x.Started), Ended: text(x.Ended), DurationMS: x.DurationMS,
 		StdoutBytes: x.Bytes.Stdout, StderrBytes: x.Bytes.Stderr, OutputTruncated: x.OutputTruncated,
+		KilledProcesses: x.KilledProcesses, KilledCommands: x.KilledCommands,
 	}
 	if x.Outcome != nil {
 		st.Outcome = string(*x.Outcome)
@@ -237,6 +241,22 @@ func (st *runStatus) sentence() string {
 		return fmt.Sprintf("execution %s was lost with its server: %s", st.ID, st.Error)
 	}
 	return fmt.Sprintf("execution %s has ended: %s%s%s", st.ID, st.Outcome, took, where)
+}
+
+// killedNote says which background processes were ended with a run, or is "". commands are those of the first ones.
+func killedNote(processes int, commands []string) string {
+	if processes == 0 {
+		return ""
+	}
+	what := "1 background process was"
+	if processes > 1 {
+		what = fmt.Sprintf("%d background processes were", processes)
+	}
+	if processes > len(commands) {
+		commands = append(slices.Clone(commands), "...")
+	}
+	return fmt.Sprintf("[%s ended with it: %s; execute_code_async runs one by itself]\n", what,
+		strings.Join(commands, "; "))
 }
 
 // shownCommand is how much of a command a line about a run has.

@@ -341,3 +341,18 @@ func TestCommandsRunInBash(t *testing.T) {
 		t.Errorf("without bash: %q", text)
 	}
 }
+
+// TestEndedBackgroundProcessesAreNamed: a model learns that what it has left running was ended.
+func TestEndedBackgroundProcessesAreNamed(t *testing.T) {
+	c := newFixture(t, nil).caller("2025-11-25", "")
+	const command = `sleep 1000 >/dev/null 2>&1 & until read -r name </proc/$!/comm && [ "$name" = sleep ]; do :; done; echo up`
+	const note = "[1 background process was ended with it: sleep 1000; execute_code_async runs one by itself]\n[e"
+	var run executed
+	if text := c.call("execute_code", args{"command": command}, &run); !strings.HasPrefix(text, "up\n"+note) {
+		t.Errorf("execute_code: %q", text)
+	}
+	text := c.call("get_execution_output", args{"execution_id": run.ID, "until": "end"}, nil)
+	if !strings.HasPrefix(text, "up\n"+note) {
+		t.Errorf("get_execution_output: %q", text)
+	}
+}

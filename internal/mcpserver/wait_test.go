@@ -63,7 +63,7 @@ func TestBoundedWait(t *testing.T) {
 		}
 	}
 	c := w.caller("2025-11-25", "")
-	c.call("execute_code", args{"command": "true", "wait_seconds": 120}, &executed{}) // the longest wait is taken for it
+	c.call("execute_code", args{"command": "true", "wait_seconds": 120}, &executed{}) // as the longest
 	c.refuse("execute_code", args{"command": "true", "wait_seconds": -1}, "invalid")
 	var run executed
 	if text := c.call("execute_code", args{"command": "sleep 600", "wait_seconds": 0}, &run); run.Status == "ended" {

@@ -66,4 +66,25 @@ var boundMutants = []mutant{
 		file: "cmd/reprise/output.go", old: "	if o.terminal {", new: "	if false {",
 		pkg: "./cmd/reprise", run: "TestPublishedTextDoesNotControlTerminal",
 	},
+	{
+		name: "a note promises output that is gone", rule: "R8.2",
+		file: "internal/mcpserver/cut.go", old: "	if s.after+1 < earliest {\n", new: "	if earliest == 0 {\n",
+		pkg: "./internal/mcpserver", run: "TestClipTellsWhatIsGone",
+	},
+	{
+		name: "commands of the tools run in sh", rule: "R8.2",
+		file: "internal/mcpserver/execute.go", old: "		r.Shell = s.shell\n", new: "		r.Shell = \"sh\"\n",
+		pkg: "./internal/mcpserver", run: "TestCommandsRunInBash",
+	},
+	{
+		name: "killed background processes are not named", rule: "R4.2",
+		file: "internal/execution/attend.go", old: "	e.KilledProcesses = left.processes\n", new: "",
+		pkg: "./internal/execution", run: "TestKilledProcessesAreNamed",
+	},
+	{
+		name: "processes of a cancelled run are named as left behind", rule: "R4.2",
+		file: "internal/execution/attend.go",
+		old:  "	if j.graceEnds.IsZero() { // nobody has ended it\n", new: "	if true {\n",
+		pkg: "./internal/execution", run: "TestKilledProcessesAreNamed",
+	},
 }

@@ -247,6 +247,10 @@ export interface Execution {
   output_truncated?: boolean
   /** The owner of the run's processes was killed, and some of them may still run. */
   processes_left?: boolean
+  /** How many processes still ran when the command had ended by itself, and were killed. */
+  killed_processes?: number
+  /** The command lines of the first of them, shortened. */
+  killed_commands?: string[]
   argv?: string[]
   command?: string
   language?: string
@@ -453,6 +457,8 @@ export interface End {
   limit?: string
   output_truncated?: boolean
   processes_left?: boolean
+  killed_processes?: number
+  killed_commands?: string[]
   started?: string
   duration_ms?: number | null
   usage?: Usage | null

@@ -334,6 +334,16 @@ class End(Event):
         return bool(self._readable.get("processes_left"))
 
     @property
+    def killed_processes(self) -> int:
+        """How many processes still ran when the command had ended by itself, and were killed."""
+        return int(self._readable.get("killed_processes") or 0)
+
+    @property
+    def killed_commands(self) -> list[str]:
+        """The command lines of the first of them, shortened."""
+        return list(self._readable.get("killed_commands") or ())
+
+    @property
     def started(self) -> datetime | None:
         """When the process began, or None if it never did."""
         return parse_time(text) if (text := self._readable.get("started")) else None

@@ -84,6 +84,10 @@ class Execution(Model):
     output_truncated: bool = False
     #: What owned the processes of the run was killed, and some of them may still run.
     processes_left: bool = False
+    #: How many processes still ran when the command had ended by itself, and were killed.
+    killed_processes: int = 0
+    #: The command lines of the first of them, shortened.
+    killed_commands: list[str] = field(default_factory=list)
     argv: list[str] = field(default_factory=list)
     command: str = ""
     language: str = ""
