@@ -2,48 +2,28 @@ package main
 
 import (
 	"context"
-	"sync"
 
 	"reprise/internal/identity"
 	"reprise/internal/quota"
+	"reprise/internal/recent"
 )
 
-// maxBearers is the number of principals whose limits are remembered in one generation.
-const maxBearers = 10_000
-
 // bearers remember the limits of principals of identity providers by name. Their sessions and the data that they keep
-// are counted when no token is at hand. The newest token of a principal applies. The zero value is empty.
+// are counted when no token is at hand. The newest token of a principal applies.
 type bearers struct {
-	mu sync.Mutex
-	// young has the principals that were seen since the last change of generations, and old those of the one before.
-	young, old map[quota.Account]quota.Holder
+	recent.Map[quota.Account, quota.Holder]
 }
 
 // note remembers the limits of a principal.
 func (b *bearers) note(p *identity.Principal) {
 	h := p.Holder()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.put(h)
-}
-
-// put adds a holder to the young generation. The caller holds mu.
-func (b *bearers) put(h *quota.Holder) {
-	if b.young == nil || len(b.young) >= maxBearers {
-		b.young, b.old = map[quota.Account]quota.Holder{}, b.young
-	}
-	b.young[h.Account] = *h
+	b.Store(h.Account, *h)
 }
 
 // recall adds the limits of a principal that was seen before to h.
 func (b *bearers) recall(h *quota.Holder) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if known, ok := b.young[h.Account]; ok {
+	if known, ok := b.Load(h.Account); ok {
 		*h = known
-	} else if known, ok := b.old[h.Account]; ok {
-		*h = known
-		b.put(h)
 	}
 }
 

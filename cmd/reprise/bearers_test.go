@@ -8,10 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"reprise"
-	"reprise/internal/identity"
-	"reprise/internal/quota"
 )
 
 // TestLimitsOfTokensApplyToWhatIsKept: the limits that an issuer gives to its principals also apply where no token is
@@ -60,31 +56,4 @@ func TestLimitsOfTokensApplyToWhatIsKept(t *testing.T) {
 	c.want("a second session", c.send(alice, "", beginSession), 429, "", `"quota":"sessions","quota_of":"principal"`)
 	c.want("a call", c.send(alice, session, legacyCall), 200, "", `"quota":"calls","quota_of":"principal"`)
 	c.want("a ping", c.send(alice, session, pingServer), 200, "", `"result":{}`)
-}
-
-// TestBearersAreForgotten: the limits of two generations are remembered, and those that are in use stay.
-func TestBearersAreForgotten(t *testing.T) {
-	var b bearers
-	note := func(name string) {
-		b.note(&identity.Principal{Name: name, Tenant: "t", Limits: quota.Limits{quota.Streams: 7}})
-	}
-	recall := func(name string) bool {
-		h := quota.Holder{Account: quota.Account{Tenant: reprise.Tenant("t"), Principal: name}}
-		b.recall(&h)
-		return h.Limits[quota.Streams] == 7 && h.Principal == name
-	}
-	note("kept")
-	note("lost")
-	for n := range 3 * maxBearers {
-		note(fmt.Sprint(n))
-		if n%(maxBearers/2) == 0 && !recall("kept") {
-			t.Fatalf("after %d others, a principal in use is forgotten", n)
-		}
-	}
-	if recall("lost") || recall("never seen") || !recall(fmt.Sprint(3*maxBearers-1)) {
-		t.Error("an unused principal is remembered, or the newest is not")
-	}
-	if n := len(b.young) + len(b.old); n > 2*maxBearers {
-		t.Errorf("%d principals are remembered", n)
-	}
 }

@@ -94,6 +94,9 @@ func (j *job) pumps(c *child, s *spool) []*pump {
 		pumps = append(pumps, &pump{
 			channel: Stderr, file: c.stderr, spool: s, admit: j.admit, masker: newMasker(j.plan.Masked),
 		})
+		if j.plan.StdinOpen {
+			inOrder(pumps[0], pumps[1])
+		}
 	}
 	return pumps
 }

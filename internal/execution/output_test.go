@@ -188,14 +188,24 @@ func TestTrimmedOutputKeepsItsOffsets(t *testing.T) {
 	h := openHost(t, log, execution.Options{})
 	const lines = 20_000 // and one more, which is kept whatever the batches before it are
 	x := start(t, h, execution.Request{
-		Command: fmt.Sprintf(`i=0; while [ $i -lt %d ]; do printf '%%09d\n' $i; i=$((i+1)); done; echo noise >&2; sleep 0.1; printf '%%09d\n' $i; read x`,
+		Command: fmt.Sprintf(`i=0; while [ $i -lt %d ]; do printf '%%09d\n' $i; i=$((i+1)); done; read x; echo noise >&2; read x; printf '%%09d\n' $i; read x`,
 			lines),
 		Retention: execution.Retention{MaxBytes: 20_000}, StdinOpen: true,
 	})
-	until(t, "all is written", func() bool {
-		x, err := h.Show(within(t), tenant, x.ID)
-		return err == nil && x.Bytes.Stdout == (lines+1)*10
-	})
+	const all = lines * 10
+	for step, want := range []execution.Bytes{{Stdout: all}, {Stdout: all, Stderr: 6}, {Stdout: all + 10, Stderr: 6}} {
+		until(t, "all is written", func() bool {
+			x, err := h.Show(within(t), tenant, x.ID)
+			return err == nil && x.Bytes == want
+		})
+		if step == 2 {
+			break
+		}
+		_, err := h.WriteStdin(within(t), tenant, x.ID, execution.StdinWrite{Offset: -1, Data: strings.NewReader("\n")})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	check := func() {
 		t.Helper()
 		o, err := h.Output(within(t), tenant, x.ID, execution.Stdout)

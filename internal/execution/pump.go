@@ -24,6 +24,14 @@ type pump struct {
 	last atomic.Bool
 	// cut is set if the pump stopped before the end of the channel.
 	cut bool
+	// turn is held by one of the pumps of a command while it reads and gives, where their order matters; otherwise nil.
+	// before is then the pump whose data comes first, or nil.
+	turn   *sync.Mutex
+	before *pump
+
+	// With a turn, only its holder uses what follows.
+	buf  []byte // nil before and after run
+	held int    // bytes of an incomplete rune at the start of buf
 }
 
 const (
@@ -44,22 +52,24 @@ var pumpBuffers = sync.Pool{New: func() any {
 	return &buf
 }}
 
+// inOrder lets what a command has written to stdout stand before what it has written to stderr later. The channels are
+// two pipes, and which one is read first is chance otherwise. A program that is talked to writes its answer to stdout,
+// and then its prompt to stderr.
+func inOrder(stdout, stderr *pump) {
+	stdout.turn = &sync.Mutex{}
+	stderr.turn, stderr.before = stdout.turn, stdout
+}
+
 // run reads until the end of the channel.
 func (p *pump) run() {
 	defer p.end()
 	kept := pumpBuffers.Get().(*[]byte)
 	defer pumpBuffers.Put(kept)
-	buf := *kept
-	held := 0 // bytes of an incomplete rune at the start of buf
+	p.inTurn(func() { p.buf = *kept })
+	defer p.inTurn(func() { p.buf = nil })
 	for left := lastReads; ; {
-		p.await(held > 0)
-		n, err := p.read(buf[held:])
-		if n > 0 {
-			n += held
-			held = incompleteRune(buf[:n])
-			p.give(buf[:n-held])
-			copy(buf, buf[n-held:n])
-		}
+		p.await()
+		err := p.step()
 		if err == nil {
 			if p.last.Load() {
 				left--
@@ -68,8 +78,10 @@ func (p *pump) run() {
 				continue
 			}
 		}
-		p.give(buf[:held])
-		held = 0
+		p.inTurn(func() {
+			p.give(p.buf[:p.held])
+			p.held = 0
+		})
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return // the end, or EIO from a terminal that nobody holds any more
 		}
@@ -78,6 +90,82 @@ func (p *pump) run() {
 			return
 		}
 	}
+}
+
+// inTurn calls f in the turn of the pump.
+func (p *pump) inTurn(f func()) {
+	if p.turn != nil {
+		p.turn.Lock()
+		defer p.turn.Unlock()
+	}
+	f()
+}
+
+// step reads once, within the time that await has set, and gives what was read.
+func (p *pump) step() error {
+	if p.turn == nil {
+		n, err := p.read(p.buf[p.held:])
+		p.took(n)
+		return err
+	}
+	raw, err := p.file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	read := func(fd uintptr) bool {
+		p.turn.Lock()
+		defer p.turn.Unlock()
+		var n int
+		n, err = readFile(fd, p.buf[p.held:])
+		if n > 0 && p.before != nil {
+			p.before.catchUp()
+		}
+		p.took(n)
+		return !errors.Is(err, os.ErrDeadlineExceeded) // which here means that nothing is there
+	}
+	if failed := raw.Read(read); failed != nil {
+		err = failed
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		if failed := raw.Control(func(fd uintptr) { read(fd) }); failed != nil {
+			return failed
+		}
+	}
+	return err
+}
+
+// catchUp gives what is there. The caller has the turn; run may be waiting in step.
+func (p *pump) catchUp() {
+	if p.buf == nil {
+		return
+	}
+	raw, err := p.file.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) {
+		for range lastReads {
+			n, err := readFile(fd, p.buf[p.held:])
+			if err != nil {
+				return
+			}
+			p.took(n)
+		}
+	})
+	if p.held > 0 {
+		_ = p.file.SetReadDeadline(time.Now().Add(runeWait))
+	}
+}
+
+// took gives the n bytes that were read behind those that are held, except an incomplete rune at the end.
+func (p *pump) took(n int) {
+	if n <= 0 {
+		return
+	}
+	n += p.held
+	p.held = incompleteRune(p.buf[:n])
+	p.give(p.buf[:n-p.held])
+	copy(p.buf, p.buf[n-p.held:n])
 }
 
 // read reads within the time that await has set. It also reads data that is available once the time is over, since a
@@ -102,7 +190,9 @@ func (p *pump) read(buf []byte) (n int, err error) {
 }
 
 // await sets the deadline of the next read.
-func (p *pump) await(rune bool) {
+func (p *pump) await() {
+	var rune bool
+	p.inTurn(func() { rune = p.held > 0 })
 	var deadline time.Time
 	switch {
 	case p.last.Load():

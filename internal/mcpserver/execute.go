@@ -80,13 +80,14 @@ func (s *Server) execute(ctx context.Context, req *mcp.CallToolRequest,
 	if err != nil {
 		return nil, nil, err
 	}
+	s.noteShown(run.caller, id, out.Cursor)
 	out.Attached, out.Fresh, out.bySh = !run.created, run.fresh, in.Command != "" && s.shell == "sh"
 	return s.executed(ctx, run.tenant, out), nil, nil
 }
 
 // started is a run that a call has started, or that an earlier one has with the same key.
 type started struct {
-	tenant  reprise.Tenant
+	caller
 	x       execution.Execution
 	created bool
 	fresh   bool // the interpreter of its code was opened for it
@@ -121,7 +122,7 @@ func (s *Server) start(ctx context.Context, req mcp.Request, tool string, in *ru
 	}
 	r.Cwd = dir
 	x, created, err := s.host.StartFor(ctx, c.who.Holder(), r)
-	return started{tenant: c.tenant, x: x, created: created}, inOurWords(err, in)
+	return started{caller: c, x: x, created: created}, inOurWords(err, in)
 }
 
 // inOurWords is an error of execution.Host.Start that names the parameters of the tools.

@@ -71,7 +71,7 @@ func (s *Server) startInside(ctx context.Context, c *caller, in *runInput, dir s
 			}
 			continue
 		}
-		return started{tenant: c.tenant, x: x, created: created, fresh: fresh}, err
+		return started{caller: *c, x: x, created: created, fresh: fresh}, err
 	}
 }
 

@@ -62,8 +62,9 @@ type outputQuery struct {
 	bySeq bool
 	wait  time.Duration
 	until string
-	// wanted is what until match waits for.
+	// wanted is what until match waits for, in events after the seq wantedAfter.
 	wanted          wanted
+	wantedAfter     uint64
 	limit, maxBytes int
 	form            form
 	// pages is true if the answer ends when limit or maxBytes is reached; otherwise it is cut in the middle.
@@ -149,7 +150,11 @@ func (q *outputQuery) setWait(in *outputInput) (err error) {
 func (s *Server) output(ctx context.Context, req *mcp.CallToolRequest,
 	in outputInput,
 ) (*mcp.CallToolResult, any, error) {
-	c, r, err := s.openOutput(ctx, req, &in)
+	c, err := s.enterFor(ctx, req, toolOutput, in.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := s.openOutput(ctx, req, c, &in)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -157,6 +162,7 @@ func (s *Server) output(ctx context.Context, req *mcp.CallToolRequest,
 	if err := r.page.read(ctx, r.Reader); err != nil {
 		return nil, nil, err
 	}
+	s.noteShown(c, in.ID, r.page.facts.Cursor)
 	if r.page.q.form == formSandbox {
 		return s.sandboxAnswer(ctx, c.tenant, r.page)
 	}
@@ -175,25 +181,21 @@ func (r *outputReader) close() {
 	r.unfollow()
 }
 
-// openOutput identifies a caller who wants output, and opens the reader for it. The caller closes it.
-func (s *Server) openOutput(ctx context.Context, req *mcp.CallToolRequest,
+// openOutput opens the reader for a caller who wants output. The caller closes it.
+func (s *Server) openOutput(ctx context.Context, req *mcp.CallToolRequest, c caller,
 	in *outputInput,
-) (caller, *outputReader, error) {
+) (*outputReader, error) {
 	q, err := s.outputQuery(in)
 	if err != nil && !errors.Is(err, reprise.ErrCursorMalformed) {
-		return caller{}, nil, err
+		return nil, err
 	}
 	malformed := err
-	c, err := s.enterFor(ctx, req, toolOutput, in.ID)
-	if err != nil {
-		return c, nil, err
-	}
 	stream, err := s.host.Stream(ctx, c.tenant, in.ID)
 	if err != nil {
-		return c, nil, s.unknown(ctx, c, in.ID, err)
+		return nil, s.unknown(ctx, c, in.ID, err)
 	}
 	if malformed != nil {
-		return c, nil, askable(ctx, stream, malformed)
+		return nil, askable(ctx, stream, malformed)
 	}
 	if q.bySeq && q.seq > 0 {
 		q.at = reprise.After(stream.Cursor(q.seq))
@@ -205,9 +207,21 @@ func (s *Server) openOutput(ctx context.Context, req *mcp.CallToolRequest,
 	}
 	if r.Reader, err = r.page.open(ctx, stream, q.at); err != nil {
 		r.unfollow()
-		return c, nil, askable(ctx, stream, err)
+		return nil, askable(ctx, stream, err)
 	}
-	return c, r, nil
+	return r, nil
+}
+
+// shownTo identifies whom the output of an execution is shown to.
+type shownTo struct {
+	tenant    reprise.Tenant
+	principal string
+	id        string
+}
+
+// noteShown remembers up to where output was shown, for a later call that writes to stdin.
+func (s *Server) noteShown(c caller, id, cursor string) {
+	s.shown.Store(shownTo{c.tenant, c.who.Name, id}, cursor)
 }
 
 // truncatedOutput describes output that can no longer be read.
@@ -304,8 +318,11 @@ func (p *page) writeEnd(b *strings.Builder) {
 	f := &p.facts
 	switch {
 	case f.End != nil:
-		b.WriteString(killedNote(f.End.KilledProcesses, f.End.KilledCommands))
-		b.WriteString("[ended: " + f.End.Outcome)
+		b.WriteString(killedNote(f.End.KilledProcesses, f.End.KilledCommands) + "[")
+		if f.Matched {
+			b.WriteString("matched; ")
+		}
+		b.WriteString("ended: " + f.End.Outcome)
 		if f.End.ExitCode != nil {
 			fmt.Fprintf(b, ", exit code %d", *f.End.ExitCode)
 		}

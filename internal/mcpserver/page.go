@@ -18,6 +18,10 @@ const (
 	// some output. So an answer contains output that belongs together, and returns soon at a prompt.
 	defaultQuiet  = 300 * time.Millisecond
 	collectAtMost = 5 * time.Second
+	// matchQuiet is the pause in the output that ends an answer after a match: what was written at the same moment, on
+	// the other channel too, belongs to it. matchAtMost limits that wait.
+	matchQuiet  = 50 * time.Millisecond
+	matchAtMost = time.Second
 	// windowBytes is how much output before a piece is searched for a match.
 	windowBytes = 4 << 10
 	// unclipped is the limit of a transcript that is bounded by events.
@@ -163,7 +167,8 @@ func (p *page) failed(reader *reprise.Reader, err error) (goesOn bool, _ error) 
 // takeEvents takes events and reports whether the answer is complete.
 func (p *page) takeEvents(ctx context.Context, reader *reprise.Reader, events reprise.Events) (done bool, _ error) {
 	for e := range events.All() {
-		if p.q.pages && p.isFull(&e) || p.count > 0 && !p.q.wanted.affords(windowBytes+len(e.Data)) {
+		full := (p.q.pages || p.facts.Matched) && p.isFull(&e)
+		if full || p.count > 0 && !p.q.wanted.affords(windowBytes+len(e.Data)) {
 			p.facts.HasMore = true
 			return true, nil
 		}
@@ -173,15 +178,24 @@ func (p *page) takeEvents(ctx context.Context, reader *reprise.Reader, events re
 		if err != nil && !errors.Is(err, pattern.ErrWork) {
 			return true, err
 		}
-		p.facts.Matched = matched
 		p.moveTo(reader.Stream().Cursor(e.Seq))
-		if matched || err != nil {
-			info := reader.Info()
-			p.facts.HasMore = info.Tail > e.Seq
+		if matched {
+			p.match()
+		}
+		if err != nil || p.left.bytes > 0 {
+			p.facts.HasMore = reader.Info().Tail > e.Seq
 			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// match begins the wait for the rest of the output of the same moment.
+func (p *page) match() {
+	p.facts.Matched = true
+	p.q.wanted = wanted{}
+	p.deadline = p.last.Add(matchAtMost)
+	p.room = min(p.room, p.q.maxBytes/4) // it must not displace the match
 }
 
 // isFull reports whether an answer that ends at its limits ends before e. It has at least one event, or in a text some
@@ -207,7 +221,7 @@ func (p *page) take(ctx context.Context, stream *reprise.Stream, e *reprise.Even
 	}
 	channel, text := p.transcript.plain(e)
 	end := -1
-	if p.q.wanted.any() {
+	if p.q.wanted.any() && e.Seq > p.q.wantedAfter {
 		end, err = p.matchIn(ctx, channel, text)
 	}
 	if p.q.form == formText {
@@ -256,6 +270,8 @@ func (p *page) shownOf(text []byte, end int) int {
 func (p *page) remaining(now time.Time) time.Duration {
 	deadline := p.deadline
 	switch {
+	case p.facts.Matched:
+		deadline = earlier(deadline, p.last.Add(matchQuiet))
 	case p.q.until == "":
 		return 0
 	case p.q.until == untilOutput && !p.first.IsZero():

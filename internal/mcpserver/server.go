@@ -20,6 +20,7 @@ import (
 	"reprise/internal/identity"
 	"reprise/internal/mcpguard"
 	"reprise/internal/quota"
+	"reprise/internal/recent"
 	"reprise/mcp/mcphttp"
 	"reprise/mcp/mcptask"
 	"reprise/replica"
@@ -74,8 +75,9 @@ type Server struct {
 
 	opening sync.Mutex // of interpreters
 
-	matching *quota.Places // in which output is searched for patterns
-	shell    string        // of commands: bash, for which models write, or sh on a machine without it
+	matching *quota.Places               // in which output is searched for patterns
+	shown    recent.Map[shownTo, string] // the cursors of the newest answers
+	shell    string                      // of commands: bash, for which models write, or sh on a machine without it
 }
 
 const instructions = `Runs commands and code, and keeps their output. A run goes on when the connection breaks, and when execute_code answers before its end. ` +

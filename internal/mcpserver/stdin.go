@@ -22,7 +22,7 @@ type stdinInput struct {
 	Offset *int64   `json:"offset,omitempty" jsonschema:"bytes written before this, so that the call can be sent again (default: at the end)"`
 	Wait   *float64 `json:"wait,omitempty" jsonschema:"then return the output, as get_execution_output does"`
 	Match  string   `json:"match,omitempty" jsonschema:"the same, up to this text, such as a prompt"`
-	Cursor string   `json:"cursor,omitempty" jsonschema:"the same, from here on (default: what comes after this call)"`
+	Cursor string   `json:"cursor,omitempty" jsonschema:"the same, from here on (default: what no answer has shown yet)"`
 }
 
 type stdinOutput struct {
@@ -116,14 +116,21 @@ func (s *Server) converse(ctx context.Context, req *mcp.CallToolRequest, in *std
 	if in.Wait != nil {
 		asked.Wait = waitArg{given: true, seconds: *in.Wait}
 	}
-	if in.Cursor == "" {
-		asked.Cursor.text = "tail"
+	c, err := s.enterFor(ctx, req, toolOutput, in.ID)
+	if err != nil {
+		return nil, nil, err
 	}
-	c, r, err := s.openOutput(ctx, req, &asked)
+	if in.Cursor == "" {
+		if asked.Cursor.text, _ = s.shown.Load(shownTo{c.tenant, c.who.Name, in.ID}); asked.Cursor.text == "" {
+			asked.Cursor.text = "tail"
+		}
+	}
+	r, err := s.openOutput(ctx, req, c, &asked)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer r.close()
+	r.page.q.wantedAfter = r.Info().Tail // an earlier prompt does not answer what is written now
 	wrote, err := s.writeStdin(ctx, c, in.ID, w)
 	if err != nil {
 		return nil, nil, err
@@ -135,5 +142,6 @@ func (s *Server) converse(ctx context.Context, req *mcp.CallToolRequest, in *std
 			in.ID, wrote.Offset, err)
 		return facts(said, wrote), nil, nil
 	}
+	s.noteShown(c, r.page.facts.ID, r.page.facts.Cursor)
 	return r.page.answer(r.Reader)
 }

@@ -227,7 +227,9 @@ func TestPatternEndsWithItsWork(t *testing.T) {
 		if cursor != "" {
 			asked["cursor"] = cursor
 		}
-		text = c.call("get_execution_output", asked, nil)
+		if text = c.call("get_execution_output", asked, nil); strings.Contains(text, "[matched; ") {
+			continue
+		}
 		cursor = cursorIn(t, text)
 		if strings.Contains(text, "[goes on") || calls == 9 {
 			t.Fatalf("call %d: %q", calls, text[max(0, len(text)-100):])
@@ -433,5 +435,49 @@ func TestStdinSaysWhatWasWrittenWithoutOutput(t *testing.T) {
 	text := c.call("send_stdin", args{"execution_id": run.ID, "text": "x\n", "wait": 50}, nil)
 	if !strings.Contains(text, "has been given 2 bytes in all; its output could not be read") {
 		t.Errorf("answered %q", text)
+	}
+}
+
+// TestReplOnPipes: in a conversation with a program whose prompt is on stderr and whose answers are on stdout, each
+// answer is in the call that has asked for it.
+func TestReplOnPipes(t *testing.T) {
+	c := newFixture(t, nil).caller("2025-11-25", "")
+	var run executed
+	c.call("execute_code_async", args{"argv": []string{"python3", "-i", "-q"}, "stdin_open": true}, &run)
+	c.call("get_execution_output", args{"execution_id": run.ID, "match": ">>> "}, nil)
+	for n := range 40 {
+		text := c.call("send_stdin",
+			args{"execution_id": run.ID, "text": fmt.Sprintf("print(%d)\n", 1000+n), "match": ">>> "}, nil)
+		if want := fmt.Sprintf("%d\n[stderr]\n>>> \n", 1000+n); bodyOf(text) != want {
+			t.Errorf("%d: %q, want %q", n, text, want)
+		}
+	}
+}
+
+// TestStdinShowsWhatNoAnswerHasShown: output that comes between two calls is in the next one, and a prompt from before
+// does not count as the answer to what is written then.
+func TestStdinShowsWhatNoAnswerHasShown(t *testing.T) {
+	c := newFixture(t, nil).caller("2025-11-25", "")
+	late, slow := newGate(t), newGate(t)
+	var run executed
+	var status struct {
+		Bytes int64 `json:"stdout_bytes"`
+	}
+	c.call("execute_code_async", args{
+		"command": `read -r x; echo "got $x"; echo "> "; ` + late.wait() + `; echo "late $x"; echo "> "; ` +
+			`read -r x; ` + slow.wait() + `; echo "got $x"; echo "> "; read -r x`, "stdin_open": true,
+	}, &run)
+	text := c.call("send_stdin", args{"execution_id": run.ID, "text": "one\n", "match": "> "}, nil)
+	if bodyOf(text) != "got one\n> \n" {
+		t.Fatalf("the first: %q", text)
+	}
+	late.open(t)
+	for status.Bytes < int64(len("got one\n> \nlate one\n> \n")) {
+		c.call("get_execution_status", args{"execution_id": run.ID}, &status)
+	}
+	defer time.AfterFunc(300*time.Millisecond, func() { slow.open(t) }).Stop() // later than any pause after a match
+	text = c.call("send_stdin", args{"execution_id": run.ID, "text": "two\n", "match": "> "}, nil)
+	if want := "late one\n> \ngot two\n> \n"; bodyOf(text) != want {
+		t.Errorf("the second: %q, want %q", text, want)
 	}
 }

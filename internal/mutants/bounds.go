@@ -87,4 +87,20 @@ var boundMutants = []mutant{
 		old:  "	if j.graceEnds.IsZero() { // nobody has ended it\n", new: "	if true {\n",
 		pkg: "./internal/execution", run: "TestKilledProcessesAreNamed",
 	},
+	{
+		name: "a prompt overtakes the answer before it", rule: "docs/mcp-tools.md",
+		file: "internal/execution/pump.go", old: "			p.before.catchUp()\n", new: "",
+		pkg: "./internal/mcpserver", run: "TestReplOnPipes",
+	},
+	{
+		name: "output between two calls is skipped", rule: "docs/mcp-tools.md",
+		file: "internal/mcpserver/output.go", old: "	s.shown.Store(shownTo{c.tenant, c.who.Name, id}, cursor)\n",
+		new: "	s.shown.Store(shownTo{c.tenant, c.who.Name, id}, \"tail\")\n",
+		pkg: "./internal/mcpserver", run: "TestStdinShowsWhatNoAnswerHasShown",
+	},
+	{
+		name: "an earlier prompt answers what is written later", rule: "docs/mcp-tools.md",
+		file: "internal/mcpserver/page.go", old: "p.q.wanted.any() && e.Seq > p.q.wantedAfter", new: "p.q.wanted.any()",
+		pkg: "./internal/mcpserver", run: "TestStdinShowsWhatNoAnswerHasShown",
+	},
 }

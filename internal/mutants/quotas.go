@@ -35,14 +35,14 @@ var quotaMutants = []mutant{
 	{
 		name: "limits of tokens are forgotten at once", rule: "docs/security.md, quotas",
 		file: "cmd/reprise/bearers.go",
-		old:  "		*h = known\n	} else if",
-		new:  "		_ = known\n	} else if",
+		old:  "		*h = known\n",
+		new:  "		_ = known\n",
 		pkg:  "./cmd/reprise", run: "TestLimitsOfTokensApplyToWhatIsKept",
 	},
 	{
 		name: "limits of tokens are never forgotten", rule: "docs/security.md, quotas",
-		file: "cmd/reprise/bearers.go", old: "len(b.young) >= maxBearers", new: "false",
-		pkg: "./cmd/reprise", run: "TestBearersAreForgotten",
+		file: "internal/recent/recent.go", old: "len(m.young) >= Bound", new: "false",
+		pkg: "./internal/recent", run: "TestMapForgetsWhatIsNotUsed",
 	},
 	{
 		name: "the claim with limits is ignored", rule: "docs/security.md, identity providers",

@@ -8,9 +8,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"sync"
 
 	"reprise"
+	"reprise/internal/recent"
 )
 
 // Encrypted data is stored as
@@ -62,10 +62,8 @@ type sealPlace struct {
 // sealer encrypts and decrypts. It is safe for concurrent use.
 type sealer struct {
 	keys *Keyset
-
-	// Derived keys take some microseconds to make, and are cached. When young is full it replaces old.
-	mu         sync.Mutex
-	young, old map[derivation]cipher.AEAD
+	// derived keys take some microseconds and about 1 KiB each.
+	known recent.Map[derivation, cipher.AEAD]
 }
 
 // derivation is the input of a key derivation.
@@ -76,12 +74,8 @@ type derivation struct {
 	part  uint64
 }
 
-// maxDerived bounds the derived keys in young, and therefore in old. A key takes about 1 KiB.
-const maxDerived = 8192
-
 func (s *sealer) init(keys *Keyset) {
 	s.keys = keys
-	s.young = map[derivation]cipher.AEAD{}
 }
 
 // seal encrypts plain into new memory.
@@ -138,7 +132,7 @@ func (at *sealPlace) associated(head []byte) []byte {
 // derived returns the cipher for a place.
 func (s *sealer) derived(master Key, at sealPlace) (cipher.AEAD, error) {
 	d := derivation{master.ID, at.key, at.epoch, at.seq >> keyRange}
-	if aead := s.known(d); aead != nil {
+	if aead, ok := s.known.Load(d); ok {
 		return aead, nil
 	}
 	info := []byte(keyLabel)
@@ -159,28 +153,6 @@ func (s *sealer) derived(master Key, at sealPlace) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.keep(d, aead)
+	s.known.Store(d, aead)
 	return aead, nil
-}
-
-func (s *sealer) known(d derivation) cipher.AEAD {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	aead := s.young[d]
-	if aead == nil {
-		if aead = s.old[d]; aead != nil {
-			s.keep(d, aead)
-		}
-	}
-	return aead
-}
-
-// keep adds a cipher to young. The caller holds mu.
-func (s *sealer) keep(d derivation, aead cipher.AEAD) {
-	if len(s.young) >= maxDerived {
-		s.young, s.old = map[derivation]cipher.AEAD{}, s.young
-	}
-	s.young[d] = aead
 }

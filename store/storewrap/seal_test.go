@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"reprise"
+	"reprise/internal/recent"
 )
 
 func newSealer(tb testing.TB) *sealer {
@@ -60,7 +61,7 @@ func TestDerivedKeysAreBounded(t *testing.T) {
 	s := newSealer(t)
 	var first []byte
 	at := sealPlace{purpose: sealsBatch, key: reprise.StreamKey{Tenant: "default", Name: "s"}}
-	for i := range uint64(3 * maxDerived) {
+	for i := range uint64(3 * recent.Bound) {
 		at.seq = i << keyRange
 		sealed, err := s.seal(at, []byte("a batch"))
 		if err != nil {
@@ -69,18 +70,17 @@ func TestDerivedKeysAreBounded(t *testing.T) {
 		if i == 0 {
 			first = sealed
 		}
-		if len(s.young) > maxDerived || len(s.old) > maxDerived {
-			t.Fatalf("%d and %d keys are held", len(s.young), len(s.old))
+		if n := s.known.Len(); n > 2*recent.Bound {
+			t.Fatalf("%d keys are held", n)
 		}
 	}
 	at.seq = 0
 	if plain, err := s.open(at, first); err != nil || string(plain) != "a batch" {
 		t.Errorf("the first came back as %q, %v", plain, err)
 	}
-	if at.seq = 1 << keyRange; s.known(derivation{"fuzz", at.key, at.epoch, 0}) == s.known(derivation{
-		"fuzz", at.key,
-		at.epoch, 1,
-	}) {
+	one, _ := s.known.Load(derivation{"fuzz", at.key, at.epoch, 0})
+	other, _ := s.known.Load(derivation{"fuzz", at.key, at.epoch, 1})
+	if one == other {
 		t.Error("two parts of a stream share a key")
 	}
 }
