@@ -96,7 +96,10 @@ func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 	if err != nil {
 		return nil, ssefollow.Broken(ctx, err)
 	}
-	decode(res)
+	if err := ssefollow.Decode(res); err != nil && res.StatusCode < http.StatusBadRequest {
+		_ = res.Body.Close()
+		return nil, &foreignError{fmt.Errorf("%w: %s answers in an %w", ErrProtocol, c.base, err)}
+	}
 	return res, nil
 }
 

@@ -276,7 +276,7 @@ func (f *follower) Failed(ctx context.Context, err error, retry time.Duration) (
 	if gap := f.asGap(err); gap != nil {
 		return 0, gap
 	}
-	f.plain = f.plain || isDamaged(err)
+	f.plain = f.plain || ssefollow.IsDamaged(err)
 	met := f.c.met.Load()
 	fault := errors.Is(err, ErrProtocol) && !(met && isForeign(err))
 	if fault {

@@ -172,8 +172,9 @@ func (r *reader) Connect(ctx context.Context) (*http.Response, error) {
 // isControl reports whether c cannot stand in a header.
 func isControl(c rune) bool { return c < ' ' && c != '\t' || c == 0x7F }
 
-// accept is nil for an event stream.
+// accept is nil for an event stream, whose body it decodes.
 func accept(res *http.Response) error {
+	unknown := ssefollow.Decode(res)
 	switch {
 	case res.StatusCode == http.StatusNoContent:
 		return errEnded
@@ -188,6 +189,9 @@ func accept(res *http.Response) error {
 	given := res.Header.Get("Content-Type")
 	if kind, _, err := mime.ParseMediaType(given); err != nil || kind != sse.ContentType {
 		return fmt.Errorf("%w: its content type is %q", ErrContentType, given)
+	}
+	if unknown != nil {
+		return fmt.Errorf("%w: it comes in an %w", ErrContentType, unknown)
 	}
 	return nil
 }

@@ -5,6 +5,18 @@ package main
 // clientMutants are faults in clients, and in what the wire promises them.
 var clientMutants = []mutant{
 	{
+		name: "gzip that nobody asked for is not decoded", rule: "client rule 14",
+		file: "internal/ssefollow/coding.go",
+		old:  "	case \"gzip\", \"x-gzip\":\n", new: "	case \"x-gzip\":\n",
+		pkg: "./internal/clienttest", run: "TestGoClientsPass",
+	},
+	{
+		name: "an unknown coding is no error", rule: "client rule 14",
+		file: "client/call.go",
+		old:  "err != nil && res.StatusCode < http.StatusBadRequest {", new: "err != nil && false {",
+		pkg: "./internal/clienttest", run: "TestGoClientsPass",
+	},
+	{
 		name: "a missing start is no gap event", rule: "G1, R2.11",
 		file: "ssehttp/request.go", old: "	if req.GapEvent && (req.After == ", new: "	if false && (req.After == ",
 		pkg: "./ssehttp", run: "TestMissingStartIsAGapEvent",

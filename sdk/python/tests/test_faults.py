@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import socket
 import time
+import zlib
 from typing import Any
 
 import pytest
@@ -143,6 +145,30 @@ def test_silence_ends_a_connection_and_heartbeats_do_not(kind: str) -> None:
         assert [e.seq for e in read(kind, server.url, "", stream="s", idle_timeout=2, on_drop=drops.append)] == [1, 2]
         assert isinstance(drops[0].error, NetworkError)
         assert (drops[0].wait, drops[0].seq, drops[0].met) == (0, 1, True)
+
+
+def test_an_answer_that_is_held_back_is_named(kind: str) -> None:
+    header = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+    with Scripted(lambda client: server.silent_after(header)(client), stream(end(1))) as server:
+        drops: list[Any] = []
+        assert [e.seq for e in read(kind, server.url, "", stream="s", idle_timeout=0.5, on_drop=drops.append)] == [1]
+        assert "a proxy may hold the answer back" in str(drops[0].error)
+
+
+def test_what_a_proxy_compresses_unasked_is_decoded_or_named(kind: str) -> None:
+    plain = stream(block(1), end(2)).split(b"\r\n\r\n", 1)[1]
+    raw = zlib.compressobj(wbits=-15)
+    for coding, body in (
+        ("gzip", gzip.compress(plain)),
+        ("Deflate", zlib.compress(plain)),
+        ("deflate", raw.compress(plain) + raw.flush()),
+    ):
+        sent = stream(headers=f"Content-Encoding: {coding}\r\n").removesuffix(b"retry: 1\n") + body
+        assert seqs(kind, sent) == [1, 2]
+    with pytest.raises(ProtocolError, match="content coding 'br'"):
+        seqs(kind, stream(block(1), end(2), headers="Content-Encoding: br\r\n"))
+    damaged = stream(block(1), headers="Content-Encoding: gzip\r\n")
+    assert seqs(kind, damaged, stream(block(1), end(2))) == [1, 2]
 
 
 def test_give_up(kind: str) -> None:

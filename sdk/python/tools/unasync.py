@@ -22,7 +22,7 @@ WORDS = {
     "__anext__": "__next__",
     "aclose": "close",
     "aclosing": "closing",
-    "aiter_raw": "iter_raw",
+    "aiter_bytes": "iter_bytes",
     "async_finish": "finish",
     "async_off_loop": "off_loop",
     "async_sleep": "sleep",

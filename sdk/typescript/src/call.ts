@@ -133,11 +133,18 @@ export class Caller {
     const init: RequestInit = { method: request.method, headers, redirect: 'manual', cache: 'no-store' }
     if (request.body !== undefined) init.body = request.body as BodyInit
     if (signal) init.signal = signal
+    let response: Response
     try {
-      return await settings.fetch(settings.base + request.path + (query ? `?${query}` : ''), init)
+      response = await settings.fetch(settings.base + request.path + (query ? `?${query}` : ''), init)
     } catch (error) {
       throw broken(error, signal)
     }
+    const coding = response.headers.get('Content-Encoding') ?? ''
+    if (!decoded.test(coding) && response.ok) {
+      response.body?.cancel().catch(ignore)
+      throw unknownCoding(response.status, coding)
+    }
+    return response
   }
 
   /** Throws for an answer that is not a success. */
@@ -167,6 +174,14 @@ export class Caller {
 }
 
 function ignore(): void {}
+
+/** The content codings that fetch decodes, whether or not they were asked for. */
+const decoded = /^((x-)?gzip|deflate|br|zstd|identity|[ ,])*$/i
+
+/** The error for an answer in a content coding that the platform does not decode: a proxy compresses unasked. */
+export function unknownCoding(status: number, coding: string): ForeignError {
+  return new ForeignError(status, `the answer is compressed (${coding}), which was not asked for`)
+}
 
 const tooLate = () => new ConnectionError('the server takes too long to answer', { code: 'timeout' })
 

@@ -1,4 +1,4 @@
-import { type Request, broken, checkName, hasType, notOurs, parameters, receiptsHeader } from './call.js'
+import { type Request, broken, checkName, hasType, notOurs, parameters, receiptsHeader, unknownCoding } from './call.js'
 import { isCursorText, parseCursor } from './cursor.js'
 import {
   ConnectionError,
@@ -53,6 +53,8 @@ interface Connection {
   scope: Linked
   reader: ReadableStreamDefaultReader<Uint8Array>
   decoder: Decoder
+  /** Bytes of the body have come. */
+  came?: boolean
 }
 
 /** One loop over the events of a stream. */
@@ -271,12 +273,15 @@ export class Follower implements AsyncIterator<Received, undefined> {
   private watch(scope: Linked): ReturnType<typeof setTimeout> {
     const silence = this.options.idleTimeout ?? 45_000
     return setTimeout(() => {
-      scope.abort(new ConnectionError('the connection is silent', { code: 'timeout' }))
+      const { connection } = this
+      const held = connection && !connection.came ? ': a header came and no event, so a proxy may hold the answer back' : ''
+      scope.abort(new ConnectionError(`the connection is silent${held}`, { code: 'timeout' }))
     }, silence)
   }
 
   /** Reads once. Time that the loop body takes does not count as silence. */
-  private async read({ scope, reader, decoder }: Connection): Promise<void> {
+  private async read(connection: Connection): Promise<void> {
+    const { scope, reader, decoder } = connection
     this.receipts?.drained()
     this.saver.beginWait((error) => scope.abort(error))
     const idle = this.watch(scope)
@@ -291,6 +296,8 @@ export class Follower implements AsyncIterator<Received, undefined> {
     }
     scope.signal.throwIfAborted()
     if (!chunk) throw new ConnectionError('the connection ended before the stream')
+    connection.came = true
+    if (chunk[0] === 0x28 && chunk[1] === 0xb5) throw unknownCoding(200, 'zstd') // not every platform decodes it
     this.receipts?.received(chunk.length)
     decoder.push(chunk)
   }

@@ -269,6 +269,21 @@ test('a silent connection is given up, one with heartbeats is not', { timeout: 2
   }
 })
 
+test('an answer that is held back, and a coding that is not decoded, are named', async (t) => {
+  const header = 'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n'
+  const answers: Answer[] = [
+    (_, response) => response.writeHead(200, { 'Content-Type': 'text/event-stream' }).flushHeaders(),
+    (_, response) => response.socket!.end(`${header}Content-Encoding: compress\r\n\r\n`),
+    (_, response) => response.socket!.end(Buffer.concat([Buffer.from(`${header}\r\n`), Buffer.from([0x28, 0xb5, 0x2f, 0xfd])])),
+  ]
+  const s = await script(t, ...answers, stream([end(1)]))
+  const told: string[] = []
+  const onDrop = (drop: { error: unknown }) => void told.push((drop.error as Error).message)
+  assert.deepEqual(await seqs(s.client().follow('x', { idleTimeout: 500, onDrop })), [1])
+  const named = [/a proxy may hold the answer back/, /compressed \(compress\)/, /compressed \(zstd\)/]
+  assert.deepEqual(told.map((text, i) => named[i]!.test(text)), [true, true, true], told.join('\n'))
+})
+
 test('a server that never answers is given up', async (t) => {
   const s = await script(t, () => {}, stream([end(1)]))
   assert.deepEqual(await seqs(s.client().follow('x', { idleTimeout: 1000 })), [1])

@@ -124,6 +124,7 @@ class Flow:
     receipts: _receipts.Wanted | None = None  # that server asks for them
     _faults: int = 0  # in a row against the protocol
     _begun: float = 0.0  # when the present answer began
+    _held: bool = False  # the header of an answer has come, and no byte of its body
     _spell: ForeignSpell = field(default_factory=ForeignSpell)
     _decoder: Decoder = field(default_factory=Decoder)
 
@@ -172,7 +173,7 @@ class Flow:
         self._hold = headers.get("execution-hold") or self._hold
         if self.receipts is None and self.start is not None:
             self.receipts = _receipts.wanted(self.start, self.path, headers)
-        self.live, self._useful, self._begun = False, False, time.monotonic()
+        self.live, self._useful, self._held, self._begun = False, False, True, time.monotonic()
         self._decoder = Decoder(on_comment=self._heartbeat)
         self.track.answered(headers.get("stream-tail", ""))
         earliest = headers.get("stream-earliest", "")
@@ -204,6 +205,7 @@ class Flow:
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """Yields the events that chunk completes."""
+        self._held = False
         return chain.from_iterable(self._parts(chunk))
 
     def _parts(self, chunk: bytes) -> Iterator[Iterator[Event]]:
@@ -327,10 +329,13 @@ class Flow:
 
     def failed(self, error: RepriseError) -> float:
         """Handles a failed connection: returns the seconds to wait, or raises the error that ends the loop."""
+        held, self._held = self._held, False
         if (retry := self._decoder.retry) is not None:
             self._retry = min(retry, MAX_ASKED)
         if isinstance(error, GapError):
             raise error
+        if held and isinstance(error, NetworkError) and error.silent:
+            error.args = (f"{error}: a header came and no event, so a proxy may hold the answer back",)
         if isinstance(error, ProblemError) and error.code in GAP_CODES:
             raise GapError(_refused_gap(error, self.track)) from error
         fault = isinstance(error, ProtocolError) and not (self.met.yes and is_foreign(error))

@@ -79,7 +79,7 @@ async def _events(transport: AsyncTransport, flow: Flow, saver: AsyncSaver) -> A
                         await saver.handled(event.cursor)
                     if receipts is None and flow.receipts is not None:
                         receipts = AsyncReceipts(transport, flow.receipts)
-                    chunks = response.aiter_raw()
+                    chunks = response.aiter_bytes()
                     while True:
                         saver.begin_wait()
                         try:

@@ -53,6 +53,8 @@ class AsyncTransport:
         except (httpx.TransportError, OSError) as error:
             raise network_error(error) from error
         try:
+            if response.is_success:
+                _wire.check_coding(response.headers)
             yield response
         finally:
             await response.aclose()
@@ -126,7 +128,7 @@ class AsyncTransport:
 async def read(response: httpx.Response, bound: int, deadline: float | None) -> bytes | None:
     """The body of an answer, or None if it is longer than bound."""
     body = bytearray()
-    chunks = response.aiter_raw()
+    chunks = response.aiter_bytes()
     while chunk := await next_chunk(chunks):
         body += chunk
         if len(body) > bound:
@@ -144,7 +146,7 @@ async def next_chunk(chunks: AsyncIterator[bytes]) -> bytes:
         return chunk
     except StopAsyncIteration:
         return b""
-    except (httpx.TransportError, OSError) as error:
+    except (httpx.TransportError, httpx.DecodingError, OSError) as error:
         raise network_error(error) from error
 
 
@@ -155,5 +157,6 @@ def network_error(error: Exception) -> NetworkError:
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
         cause = cause.__cause__ or cause.__context__
     retryable = cause is None and not isinstance(error, (httpx.UnsupportedProtocol, httpx.LocalProtocolError))
-    text = "the connection was silent for too long" if isinstance(error, httpx.ReadTimeout) else str(error)
-    return NetworkError(text or type(error).__name__, retryable=retryable, unsent=unsent)
+    silent = isinstance(error, httpx.ReadTimeout)
+    text = "the connection was silent for too long" if silent else str(error)
+    return NetworkError(text or type(error).__name__, retryable=retryable, unsent=unsent, silent=silent)

@@ -80,7 +80,7 @@ def _events(transport: Transport, flow: Flow, saver: Saver) -> Generator[Event, 
                         saver.handled(event.cursor)
                     if receipts is None and flow.receipts is not None:
                         receipts = Receipts(transport, flow.receipts)
-                    chunks = response.iter_raw()
+                    chunks = response.iter_bytes()
                     while True:
                         saver.begin_wait()
                         try:

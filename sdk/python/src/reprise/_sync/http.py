@@ -54,6 +54,8 @@ class Transport:
         except (httpx.TransportError, OSError) as error:
             raise network_error(error) from error
         try:
+            if response.is_success:
+                _wire.check_coding(response.headers)
             yield response
         finally:
             response.close()
@@ -127,7 +129,7 @@ class Transport:
 def read(response: httpx.Response, bound: int, deadline: float | None) -> bytes | None:
     """The body of an answer, or None if it is longer than bound."""
     body = bytearray()
-    chunks = response.iter_raw()
+    chunks = response.iter_bytes()
     while chunk := next_chunk(chunks):
         body += chunk
         if len(body) > bound:
@@ -145,7 +147,7 @@ def next_chunk(chunks: Iterator[bytes]) -> bytes:
         return chunk
     except StopIteration:
         return b""
-    except (httpx.TransportError, OSError) as error:
+    except (httpx.TransportError, httpx.DecodingError, OSError) as error:
         raise network_error(error) from error
 
 
@@ -156,5 +158,6 @@ def network_error(error: Exception) -> NetworkError:
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
         cause = cause.__cause__ or cause.__context__
     retryable = cause is None and not isinstance(error, (httpx.UnsupportedProtocol, httpx.LocalProtocolError))
-    text = "the connection was silent for too long" if isinstance(error, httpx.ReadTimeout) else str(error)
-    return NetworkError(text or type(error).__name__, retryable=retryable, unsent=unsent)
+    silent = isinstance(error, httpx.ReadTimeout)
+    text = "the connection was silent for too long" if silent else str(error)
+    return NetworkError(text or type(error).__name__, retryable=retryable, unsent=unsent, silent=silent)
