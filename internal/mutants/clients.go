@@ -5,6 +5,15 @@ package main
 // clientMutants are faults in clients, and in what the wire promises them.
 var clientMutants = []mutant{
 	{
+		name: "the id of a gap comes before its data", rule: "G1, docs/protocol.md",
+		file: "ssehttp/form.go",
+		old: "	dst = append(dst, \"event: \"+reprise.TypeGap+\"\\ndata: \"...)\n" +
+			"	return append(append(dst, data...), \"\\nid: \"+gap.Cursor+\"\\n\\n\"...)\n",
+		new: "	dst = append(dst, \"id: \"+gap.Cursor+\"\\nevent: \"+reprise.TypeGap+\"\\ndata: \"...)\n" +
+			"	return append(append(dst, data...), \"\\n\\n\"...)\n",
+		pkg: "./ssehttp", run: "TestIDIsTheLastFieldOfAFrame",
+	},
+	{
 		name: "gzip that nobody asked for is not decoded", rule: "client rule 14",
 		file: "internal/ssefollow/coding.go",
 		old:  "	case \"gzip\", \"x-gzip\":\n", new: "	case \"x-gzip\":\n",

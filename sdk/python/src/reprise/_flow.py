@@ -38,7 +38,7 @@ FIRST_CONTACT = 10.0
 #: The types that mean something here.
 _OWN_TYPES = frozenset(("started", "end", "gap", "cursor"))
 
-#: Of events in the usual form: their seqs, types, JSON objects, and published values, "" for events without.
+#: Of events in the usual form: their types, JSON objects, seqs, and published values, "" for events without.
 Columns: TypeAlias = tuple[list[str], list[str], list[str], list[str]]
 
 
@@ -46,15 +46,14 @@ Columns: TypeAlias = tuple[list[str], list[str], list[str], list[str]]
 def _usual_form(rest: str) -> Callable[[str], list[Any]]:
     """Splits a text at the events of an epoch that have the usual form of the server:
 
-        id: 7.EPOCH.TAG
         event: TYPE
         data: {"seq":7,"time":"...","data":VALUE}
+        id: 7.EPOCH.TAG
 
     The list has what is between two events, and then the columns of the next one. A single pattern finds all events, which is
     faster than steps for each."""
-    event = r"event: (.+)\n"
-    data = r'data: (\{"seq":\1,"time":"[^"\n]*",(?:"data":|.*(?=\}\n\n))(.*)\})\n\n'
-    return re.compile(rf"id: ([0-9]+){re.escape(rest)}\n{event}{data}").split
+    data = r'data: (\{"seq":([0-9]+),"time":"[^"\n]*",(?:"data":|.*(?=\}\n))(.*)\})\n'
+    return re.compile(rf"event: (.+)\n{data}id: \3{re.escape(rest)}\n\n").split
 
 
 @dataclass(frozen=True)
@@ -265,13 +264,13 @@ class Flow:
         if not self.track.rest:
             return None
         parts = _usual_form(self.track.rest)(text)
-        between, numbers, types = parts[::5], parts[1::5], parts[2::5]
+        between, types, numbers = parts[::5], parts[1::5], parts[3::5]
         seqs = range(self.track.seq + 1, self.track.seq + 1 + len(numbers))
         if any(between) or numbers != list(map(str, seqs)) or not _OWN_TYPES.isdisjoint(types):
             return None
-        return numbers, types, parts[3::5], parts[4::5]
+        return types, parts[2::5], numbers, parts[4::5]
 
-    def _plain_events(self, numbers: list[str], types: list[str], objects: list[str], values: list[str]) -> Iterator[Event]:
+    def _plain_events(self, types: list[str], objects: list[str], numbers: list[str], values: list[str]) -> Iterator[Event]:
         """Yields the events that plain has found."""
         track, wanted = self.track, self.options.types
         self._progress()
