@@ -15,6 +15,7 @@ const eventStreamType = sse.ContentType
 
 // Connect sends the request for the next events.
 func (f *follower) Connect(ctx context.Context) (*http.Response, error) {
+	f.started = f.started || ctx.Err() == nil
 	res, err := f.c.send(ctx, f.request())
 	if err != nil {
 		return nil, err
@@ -32,7 +33,8 @@ func (f *follower) accept(ctx context.Context, res *http.Response) error {
 	case err != nil:
 		return err
 	case res.StatusCode == http.StatusNoContent && res.Header.Get("Stream-Outcome") != "":
-		return errEnded // all was read before, the end with it
+		f.ended = true // all was read before, the end with it
+		return errEnded
 	case res.StatusCode != http.StatusOK || !hasType(res, eventStreamType):
 		return notOurs(res)
 	}
@@ -109,10 +111,11 @@ func (f *follower) Block(ctx context.Context, frame sse.Event) error {
 		return err
 	}
 	f.progress()
+	f.ended = event.End != nil
 	if err := f.give(ctx, event); err != nil {
 		return err
 	}
-	if event.End != nil {
+	if f.ended {
 		return errEnded
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -50,6 +49,9 @@ type FollowOptions struct {
 	// event or heartbeat, because a response alone does not show that events get through. It
 	// is called by the goroutine of the loop, before the loop gets the event.
 	OnConnected func()
+	// Detach lets a command go on that Client.Run has started, if the loop is left before its end. Other loops do not
+	// use it.
+	Detach bool
 }
 
 // GapPolicy is the reaction of a loop to a gap.
@@ -100,51 +102,6 @@ func (c *Client) FollowStream(ctx context.Context, name string, opts *FollowOpti
 	return c.follow(ctx, "follow stream "+name, name, streamPath(name, ""), nil, opts)
 }
 
-// Run starts an execution and follows it; the answer to the start contains the first events.
-// The start is idempotent like that of Client.Start: however often the connection
-// breaks, the command runs once. A second range attaches to the same
-// execution. FollowOptions.After is ignored.
-//
-// If the execution has ended and its output has expired, the error wraps reprise.ErrExpired; Client.Show tells how it
-// ended.
-//
-// With a Key, or an IdempotencyKey and no ID, Run is Client.Start followed by
-// Client.Follow, and each range starts anew.
-func (c *Client) Run(ctx context.Context, run StartRequest, opts *FollowOptions) iter.Seq2[Event, error] {
-	if run.Key != "" || run.IdempotencyKey != "" && run.ID == "" {
-		return c.runKeyed(ctx, run, opts)
-	}
-	start, id, err := startRequest(run)
-	if err != nil {
-		return func(yield func(Event, error) bool) { yield(Event{}, err) }
-	}
-	start.header.Set("Accept", eventStreamType)
-	if run.Hold > 0 {
-		start.query = url.Values{"hold": {time.Duration(run.Hold).String()}}
-		if opts == nil || len(opts.Types) == 0 { // nobody says when events have passed that are not asked for
-			start.header.Set(receiptsHeader, "yes")
-		}
-	}
-	return c.follow(ctx, "run execution "+id, id, executionPath(id, ""), start, opts)
-}
-
-// runKeyed is Run for a request with a key of either kind: its id is known when the server has answered.
-func (c *Client) runKeyed(ctx context.Context, run StartRequest, opts *FollowOptions) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		x, err := c.Start(ctx, run)
-		if err != nil {
-			yield(Event{}, err)
-			return
-		}
-		var o FollowOptions
-		if opts != nil {
-			o = *opts
-		}
-		o.After = ""
-		c.Follow(ctx, x.ID, &o)(yield)
-	}
-}
-
 func (c *Client) follow(
 	ctx context.Context, op, name, path string, start *request, opts *FollowOptions,
 ) iter.Seq2[Event, error] {
@@ -153,13 +110,18 @@ func (c *Client) follow(
 			yield(Event{}, err)
 			return
 		}
-		f := &follower{
-			c: c, op: op, path: path, start: start, opts: opts.withDefaults(), yield: yield,
-			wait: c.failures(),
-		}
+		f := c.follower(op, path, start, opts, yield)
 		if err := f.run(ctx); err != nil {
 			yield(Event{}, err)
 		}
+	}
+}
+
+func (c *Client) follower(
+	op, path string, start *request, opts *FollowOptions, yield func(Event, error) bool,
+) *follower {
+	return &follower{
+		c: c, op: op, path: path, start: start, opts: opts.withDefaults(), yield: yield, wait: c.failures(),
 	}
 }
 
@@ -178,6 +140,10 @@ type follower struct {
 	// starts them if the header of an answer requests them.
 	receipts     *receipts
 	withReceipts func(head http.Header) *receipts
+
+	started bool // a request was sent
+	ended   bool // the end of the stream was read
+	refused bool // the server has refused the request
 
 	track  track
 	saver  saver

@@ -39,6 +39,7 @@ var cases = []testCase{
 	{"killed client", "1", nil, killedClient, false},
 	{"stop", "9", nil, stop, false},
 	{"start once", "7", []string{"run"}, startOnce, false},
+	{"left early", "15", []string{"run"}, leftEarly, false},
 	{"publish once", "7", []string{"publish"}, publishOnce, false},
 }
 

@@ -5,6 +5,16 @@ package main
 // clientMutants are faults in clients, and in what the wire promises them.
 var clientMutants = []mutant{
 	{
+		name: "a run that is left goes on", rule: "client rule 15",
+		file: "client/run.go", old: "	if !f.started || ", new: "	if true || ",
+		pkg: "./client", run: "TestRunLeftEarlyIsCancelled",
+	},
+	{
+		name: "a named run that is left is cancelled", rule: "client rule 15",
+		file: "client/run.go", old: "		if run.ID == \"\" && !f.opts.Detach {", new: "		if !f.opts.Detach {",
+		pkg: "./client", run: "TestRunLeftEarlyIsCancelled",
+	},
+	{
 		name: "the id of a gap comes before its data", rule: "G1, docs/protocol.md",
 		file: "ssehttp/form.go",
 		old: "	dst = append(dst, \"event: \"+reprise.TypeGap+\"\\ndata: \"...)\n" +

@@ -25,7 +25,7 @@ import { Track } from './track.js'
 import { type Failures, type Linked, linked, sleep } from './wait.js'
 import type { Gap } from './wire.js'
 
-export type { Drop, FollowOptions, Target } from './follow-options.js'
+export type { Drop, FollowOptions, RunOptions, Target } from './follow-options.js'
 
 /** The longest wait between connections that a server may ask for. */
 const maxAsked = 3600_000
@@ -69,6 +69,8 @@ export class Follower implements AsyncIterator<Received, undefined> {
   private connection: Connection | undefined
   private busy: Promise<unknown> | undefined
   private begun = false
+  private sent = false // a request was sent
+  private refused = false // by the server
   private ended = false // the end event or a 204 of the server was received
   private finished = false
   /** The event that the program is handling. */
@@ -165,6 +167,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     } catch (error) {
       if (this.finished) return { value: undefined, done: true } // return() was called and cleans up
       this.finished = true
+      this.refused = error instanceof ProblemError
       await this.finish().catch(() => {}) // report the first error only
       throw error
     }
@@ -175,6 +178,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     this.disconnect()
     this.scope.unlink()
     await this.receipts?.stop()
+    if (this.sent && !this.ended && !this.refused) await this.target.onLeft?.()
     await this.saver.flush()
   }
 
@@ -240,7 +244,9 @@ export class Follower implements AsyncIterator<Received, undefined> {
     const scope = linked(this.scope.signal)
     const idle = this.watch(scope)
     try {
-      const response = await caller.send(await this.request(), scope.signal)
+      const request = await this.request()
+      this.sent = true
+      const response = await caller.send(request, scope.signal)
       await caller.refuse(response)
       if (response.status === 204 && response.headers.get('Stream-Outcome')) {
         this.ended = true // everything including the end was read before; without an outcome it is not from the server

@@ -153,6 +153,7 @@ class Reprise:
         *,
         text: Literal[True],
         check: bool = False,
+        detach: bool = False,
         on_event: Callable[[Event], None] | None = None,
         **options: Unpack[StartOptions],
     ) -> Result[str]: ...
@@ -164,6 +165,7 @@ class Reprise:
         *,
         text: Literal[False] = False,
         check: bool = False,
+        detach: bool = False,
         on_event: Callable[[Event], None] | None = None,
         **options: Unpack[StartOptions],
     ) -> Result[bytes]: ...
@@ -174,6 +176,7 @@ class Reprise:
         *,
         text: bool = False,
         check: bool = False,
+        detach: bool = False,
         on_event: Callable[[Event], None] | None = None,
         **options: Unpack[StartOptions],
     ) -> Result[Any]:
@@ -181,11 +184,12 @@ class Reprise:
 
         text: whether the output is str, with U+FFFD for bytes that are not UTF-8, or bytes.
         check: whether any result other than exit code 0 raises a CommandError, which is a subprocess.CalledProcessError too.
+        detach: lets the command go on if this call is abandoned.
         on_event: is called with each event as it arrives.
 
         Output that the server no longer keeps raises a GapError. If this call is abandoned (a cancelled task, Ctrl-C, an
-        error), the command is cancelled, unless the program has set an `id`, a `key` or an `idempotency_key` by which it
-        can find the command again.
+        error), the command is cancelled, unless the program has set `detach`, or an `id`, a `key` or an `idempotency_key` by
+        which it can find the command again.
         """
         request: _wire.Request | None
         if _requests.has_key(options):
@@ -203,7 +207,8 @@ class Reprise:
                     if on_event is not None:
                         on_event(event)
         except BaseException as error:
-            if not options.get("id") and not _requests.has_key(options) and not isinstance(error, ProblemError):
+            named = options.get("id") or _requests.has_key(options)
+            if not named and not detach and not isinstance(error, ProblemError):
                 self._abandon(id)
             raise
         return output.result(text, check)
