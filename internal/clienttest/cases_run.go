@@ -3,7 +3,6 @@ package clienttest
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"reprise"
 	"reprise/client"
@@ -23,8 +22,8 @@ func leftEarly(ctx context.Context, r *run) error {
 	}{{"without an id", "", false, false}, {"detached", "", true, true}, {"with an id", "left-early", false, true}} {
 		argv := []string{"sh", "-c", "echo begun; exec sleep 600", "left early", tt.name}
 		t := r.service.do(Command{
-			Do: "run", URL: "http://" + r.server.addr, Token: r.server.token, Execution: tt.id, Argv: argv, Detach: tt.detach,
-			MinWaitMS: 1, MaxWaitMS: 5, IdleMS: 60_000,
+			Do: "run", URL: "http://" + r.server.addr, Token: r.server.token, Execution: tt.id, Argv: argv,
+			Detach: tt.detach, MinWaitMS: 1, MaxWaitMS: 5, IdleMS: 60_000,
 		})
 		if err := t.count(2); err != nil { // started, and its output
 			return fmt.Errorf("%s: %w", tt.name, err)
@@ -61,7 +60,7 @@ func (r *run) leftAs(ctx context.Context, c *client.Client, name string, goesOn 
 		for e, err := range c.Follow(waited, x.ID, &client.FollowOptions{Types: []string{reprise.TypeEnd}}) {
 			switch {
 			case err != nil:
-				return fmt.Errorf("the command was not cancelled within %v: %w", r.service.patience.Round(time.Second), err)
+				return fmt.Errorf("the command was not cancelled within %v: %w", r.service.patience, err)
 			case e.End != nil && e.End.Outcome != client.Cancelled:
 				return fmt.Errorf("the command has ended as %s", e.End.Outcome)
 			}

@@ -5,6 +5,11 @@ package main
 // clientMutants are faults in clients, and in what the wire promises them.
 var clientMutants = []mutant{
 	{
+		name: "an integer has no fraction of zeros", rule: "docs/protocol.md, JSON Schema",
+		file: "internal/api/decode.go", old: "		dropZeroFraction(text)\n", new: "",
+		pkg: "./internal/api", run: "TestIntegersWithAFractionOfZeros",
+	},
+	{
 		name: "a run that is left goes on", rule: "client rule 15",
 		file: "client/run.go", old: "	if !f.started || ", new: "	if true || ",
 		pkg: "./client", run: "TestRunLeftEarlyIsCancelled",

@@ -14,7 +14,7 @@ import { lazyStream, part } from './part.js'
 import { Replicas, Sessions, Streams, Tasks, Tickets } from './resources.js'
 import { Stdin, writeStdin } from './stdin.js'
 import { within } from './wait.js'
-import type { Execution, ExecutionList, ExecutionQuery, Screen, StartRequest, StdinState } from './wire.js'
+import type { Execution, ExecutionList, ExecutionQuery, NewEvent, Screen, StartRequest, StdinState } from './wire.js'
 
 /** Returns a token. Its `fetch`, if it has one, sends all requests with it. */
 export type TokenSource = (() => string | Promise<string>) & { readonly fetch?: typeof fetch }
@@ -226,9 +226,13 @@ export class Reprise {
     return this.caller.empty(this.plain(`remove execution ${id}`, 'DELETE', id), options?.signal)
   }
 
-  /** Returns a Producer for a stream, which must exist when it publishes. */
-  producer(stream: string, options?: ProducerOptions): Producer {
-    return new Producer(this.caller, stream, options)
+  /**
+   * Returns a Producer for a stream, which must exist when it publishes. A type limits what it takes:
+   *
+   *     const producer = reprise.producer<{ type: 'token'; data: string } | { type: 'usage'; data: { tokens: number } }>('answer')
+   */
+  producer<E extends NewEvent = NewEvent>(stream: string, options?: ProducerOptions): Producer<E> {
+    return new Producer<E>(this.caller, stream, options)
   }
 
   /** Cancels an execution by one request, for a loop that was left. */

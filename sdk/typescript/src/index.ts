@@ -1,5 +1,5 @@
 export { type CallOptions, type Options, Reprise, type TokenSource } from './client.js'
-export { IndexedDBCursor, LocalStorageCursor, MemoryCursor } from './cursors.js'
+export { IndexedDBCursor, LocalStorageCursor, MemoryCursor, type TextStorage } from './cursors.js'
 export {
   ConnectionError,
   ForeignError,

@@ -18,9 +18,10 @@ export interface ProducerOptions {
 
 /**
  * Publishes to one stream, in order, and each event once, however often a request has to be sent. Concurrent publishes wait for
- * each other. A stream remembers the 64 newest producers, so keep a Producer for as long as you publish.
+ * each other. A stream remembers the 64 newest producers, so keep a Producer for as long as you publish. `E` is the type of the
+ * events that {@link Producer.publish} takes.
  */
-export class Producer {
+export class Producer<E extends NewEvent = NewEvent> {
   /** The name of this producer at the server. */
   readonly id: string
   private epoch = 0
@@ -51,7 +52,7 @@ export class Producer {
    * with an error that is `retryable`, or because of signal or `state`, it is unknown whether they were appended. After any other
    * error of the first attempt (`tries` is 1) they were not; after one of a later attempt, an earlier one may have appended them.
    */
-  publish(events: NewEvent | NewEvent[], options?: { signal?: AbortSignal }): Promise<Published> {
+  publish(events: E | E[], options?: { signal?: AbortSignal }): Promise<Published> {
     const body = { events: Array.isArray(events) ? events : [events] }
     return this.send(jsonRequest(`publish to ${this.name}`, 'POST', pathOf('streams', this.name, '/events'), body), options)
   }

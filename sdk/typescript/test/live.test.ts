@@ -28,6 +28,24 @@ test('run gives the output and the outcome', async () => {
   assert.equal((await reprise.show(run.id)).exit_code, 3)
 })
 
+test('the type of a producer limits what it takes', async () => {
+  type Piece = { type: 'token'; data: string } | { type: 'usage'; data: { tokens: number } }
+  const name = `typed-${Math.random()}`
+  await reprise.streams.create(name)
+  const producer = reprise.producer<Piece>(name)
+  await producer.publish([{ type: 'token', data: 'a' }, { type: 'usage', data: { tokens: 1 } }])
+  // @ts-expect-error the data of a token is text
+  await producer.publish({ type: 'token', data: 7 })
+  // @ts-expect-error there is no such type
+  await producer.publish({ type: 'tokens', data: 'b' })
+  assert.equal((await reprise.streams.page(name)).events.length, 4)
+})
+
+test('the error of a refused request names the member', async () => {
+  const wrong = { argv: ['true'], argvv: [] } as never
+  await assert.rejects(reprise.start(wrong), { message: /^start execution \w+: invalid: argvv: there is no such member$/ })
+})
+
 test('a run that is left is cancelled, unless it was named or detached', async () => {
   const command = 'echo begun; exec sleep 600'
   const leave = async (run: AsyncIterable<{ type: string }>) => {

@@ -108,7 +108,9 @@ class ProblemError(RepriseError):
         self.retryable: bool = retryable
         self.retry_after = retry_after
         name = self.code or f"status {status}"
-        super().__init__(f"{name}: {self.detail or self.title}".rstrip(": "))
+        told = self.detail or self.title
+        where = f"{self.field}: " if self.field and not told.startswith(self.field) else ""
+        super().__init__(f"{name}: {where}{told}".rstrip(": "))
 
 
 class GapError(RepriseError):

@@ -151,6 +151,7 @@ class AsyncReprise:
         command: Sequence[str] | str | None = None,
         *,
         text: Literal[True],
+        input: str | bytes | None = None,
         check: bool = False,
         detach: bool = False,
         on_event: Callable[[Event], None] | None = None,
@@ -163,6 +164,7 @@ class AsyncReprise:
         command: Sequence[str] | str | None = None,
         *,
         text: Literal[False] = False,
+        input: str | bytes | None = None,
         check: bool = False,
         detach: bool = False,
         on_event: Callable[[Event], None] | None = None,
@@ -174,6 +176,7 @@ class AsyncReprise:
         command: Sequence[str] | str | None = None,
         *,
         text: bool = False,
+        input: str | bytes | None = None,
         check: bool = False,
         detach: bool = False,
         on_event: Callable[[Event], None] | None = None,
@@ -182,6 +185,8 @@ class AsyncReprise:
         """Runs a command to its end and returns all its output, like subprocess.run, over connections that break.
 
         text: whether the output is str, with U+FFFD for bytes that are not UTF-8, or bytes.
+        input: what the command reads, as in subprocess.run: another name of the option `stdin`.
+        timeout: one of the options: after this time the server ends the command, whose outcome is then "timed_out".
         check: whether any result other than exit code 0 raises a CommandError, which is a subprocess.CalledProcessError too.
         detach: lets the command go on if this call is abandoned.
         on_event: is called with each event as it arrives.
@@ -190,6 +195,10 @@ class AsyncReprise:
         error), the command is cancelled, unless the program has set `detach`, or an `id`, a `key` or an `idempotency_key` by
         which it can find the command again.
         """
+        if input is not None:
+            if "stdin" in options:
+                raise TypeError("input is another name of stdin: give one of them")
+            options["stdin"] = input
         request: _wire.Request | None
         if _requests.has_key(options):
             options.pop("hold", None)  # the answer to the start holds no output
