@@ -232,6 +232,9 @@ func (r *reader) Failed(_ context.Context, err error, asked time.Duration) (time
 		after, _ := problem.RetryAfter(status.Header, time.Now())
 		asked = max(asked, after)
 	}
+	if isPassing(err) && !r.opts.repeats(err) {
+		return 0, fmt.Errorf("%w: %s: %w", ErrNotRepeated, r.opts.Method, err)
+	}
 	pause := r.wait.Next(asked)
 	if !isPassing(err) || r.wait.Outlasts(r.opts.GiveUp, pause) {
 		return 0, err

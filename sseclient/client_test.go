@@ -310,7 +310,9 @@ func TestRequestKeepsMethodHeadersAndBody(t *testing.T) {
 				}
 				w.WriteHeader(http.StatusNoContent)
 			}}
-			opts := sseclient.Options{Method: method, Header: http.Header{"x-own": {"1"}, "Accept": {"text/html"}}}
+			opts := sseclient.Options{
+				Method: method, Repeat: true, Header: http.Header{"x-own": {"1"}, "Accept": {"text/html"}},
+			}
 			if method != "" {
 				opts.Body = []byte(`{"a":1}`)
 			}

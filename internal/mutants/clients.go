@@ -5,6 +5,11 @@ package main
 // clientMutants are faults in clients, and in what the wire promises them.
 var clientMutants = []mutant{
 	{
+		name: "a POST is repeated", rule: "docs/clients.md, any source",
+		file: "sseclient/client.go", old: "	if isPassing(err) && !r.opts.repeats(err) {", new: "	if false {",
+		pkg: "./sseclient", run: "TestRequestsThatAreNotIdempotentAreNotRepeated",
+	},
+	{
 		name: "an integer has no fraction of zeros", rule: "docs/protocol.md, JSON Schema",
 		file: "internal/api/decode.go", old: "		dropZeroFraction(text)\n", new: "",
 		pkg: "./internal/api", run: "TestIntegersWithAFractionOfZeros",
