@@ -19,9 +19,9 @@
 //
 // # Requests that are not repeated
 //
-// A method that is not idempotent, such as POST, is sent once: after a lost connection, or an answer that ends, the loop
-// ends with an error that wraps [ErrNotRepeated], and [ErrDropped] if the answer has ended properly. A request that has
-// not reached the source, or was refused with 429, is sent again. Options.Repeat allows every repetition.
+// A method that is not idempotent, such as POST, is sent once: after a lost connection, or an answer that ends, the
+// loop ends with an error that wraps [ErrNotRepeated], and [ErrDropped] if the answer has ended properly. A request
+// that has not reached the source, or was refused with 429, is sent again. Options.Repeat allows every repetition.
 //
 // # Waiting
 //

@@ -20,8 +20,8 @@ var (
 	// ErrLastEventID is wrapped by the error for an id that a header cannot contain, so the client cannot tell the
 	// source where to continue.
 	ErrLastEventID = errors.New("the last event id cannot be sent")
-	// ErrNotRepeated is wrapped by the error of a lost connection, or of an answer that has ended, if the request must not
-	// be sent again; see Options.Repeat.
+	// ErrNotRepeated is wrapped by the error of a lost connection, or of an answer that has ended, if the request must
+	// not be sent again; see Options.Repeat.
 	ErrNotRepeated = errors.New("the request is not repeated")
 	// ErrIdle is passed to Options.OnDrop for a connection that was silent for Options.IdleTimeout.
 	ErrIdle = ssefollow.ErrIdle

@@ -23,6 +23,7 @@ WORDS = {
     "aclose": "close",
     "aclosing": "closing",
     "aiter_bytes": "iter_bytes",
+    "async_check_loop": "check_loop",
     "async_finish": "finish",
     "async_off_loop": "off_loop",
     "async_sleep": "sleep",

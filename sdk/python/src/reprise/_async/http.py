@@ -14,7 +14,7 @@ import httpx
 from .. import _retry, _wire
 from .._config import Config
 from .._flow import Met
-from .._io import LAST_WORD, async_sleep
+from .._io import LAST_WORD, async_check_loop, async_sleep
 from ..errors import NetworkError, ProtocolError, RepriseError
 from .proof import prove
 
@@ -23,6 +23,7 @@ class AsyncTransport:
     """The connection to one server: adds the headers of every request, and retries failed requests if that is safe."""
 
     def __init__(self, config: Config, http: httpx.AsyncClient | None) -> None:
+        async_check_loop()
         self.config = config
         self.met: Met = Met(config.url)
         self._own = http is None
@@ -40,6 +41,7 @@ class AsyncTransport:
     @asynccontextmanager
     async def open(self, request: _wire.Request, timeout: float) -> AsyncIterator[httpx.Response]:
         """Sends a request and returns the header of the answer, whatever its status. timeout limits each wait for bytes."""
+        async_check_loop()  # the client may have been made outside of it
         headers = {"Accept": _wire.JSON, "Accept-Encoding": "identity", **request.headers}  # compression holds events back
         if self.config.token:
             headers["Authorization"] = f"Bearer {self.config.token}"

@@ -15,7 +15,7 @@ import httpx
 from .. import _retry, _wire
 from .._config import Config
 from .._flow import Met
-from .._io import LAST_WORD, sleep
+from .._io import LAST_WORD, check_loop, sleep
 from ..errors import NetworkError, ProtocolError, RepriseError
 from .proof import prove
 
@@ -24,6 +24,7 @@ class Transport:
     """The connection to one server: adds the headers of every request, and retries failed requests if that is safe."""
 
     def __init__(self, config: Config, http: httpx.Client | None) -> None:
+        check_loop()
         self.config = config
         self.met: Met = Met(config.url)
         self._own = http is None
@@ -41,6 +42,7 @@ class Transport:
     @contextmanager
     def open(self, request: _wire.Request, timeout: float) -> Iterator[httpx.Response]:
         """Sends a request and returns the header of the answer, whatever its status. timeout limits each wait for bytes."""
+        check_loop()  # the client may have been made outside of it
         headers = {"Accept": _wire.JSON, "Accept-Encoding": "identity", **request.headers}  # compression holds events back
         if self.config.token:
             headers["Authorization"] = f"Bearer {self.config.token}"
