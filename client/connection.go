@@ -16,6 +16,7 @@ const eventStreamType = sse.ContentType
 // Connect sends the request for the next events.
 func (f *follower) Connect(ctx context.Context) (*http.Response, error) {
 	f.started = f.started || ctx.Err() == nil
+	f.state(stateConnecting)
 	res, err := f.c.send(ctx, f.request())
 	if err != nil {
 		return nil, err
@@ -47,6 +48,8 @@ func (f *follower) accept(ctx context.Context, res *http.Response) error {
 	}
 	f.live, f.begun = false, time.Now()
 	f.track.answered(res.Header.Get("Stream-Tail"))
+	tail, _ := reprise.ParseCursor(res.Header.Get("Stream-Tail")) // without one the reader is not told
+	f.tail = tail.Seq
 	if gap := f.filteredStart(res.Header); gap != nil {
 		return f.gap(ctx, *gap)
 	}
@@ -67,6 +70,10 @@ func (f *follower) Comment([]byte) {
 
 // Wait lets the cursor be saved while the loop waits for bytes.
 func (f *follower) Wait(ctx context.Context, fail context.CancelCauseFunc) {
+	if f.tail > 0 && f.track.seq >= f.tail {
+		f.tail = 0
+		f.state(stateCaughtUp)
+	}
 	f.saver.beginWait(ctx, fail)
 }
 
@@ -75,10 +82,14 @@ func (f *follower) Woken() { f.saver.endWait() }
 
 // alive notifies the program once that the current connection works.
 func (f *follower) alive() {
-	if !f.live && f.opts.OnConnected != nil {
-		f.opts.OnConnected()
+	if f.live {
+		return
 	}
 	f.live = true
+	f.state(stateLive)
+	if f.opts.OnConnected != nil {
+		f.opts.OnConnected()
+	}
 }
 
 // Block processes one frame.

@@ -38,7 +38,8 @@ type FollowOptions struct {
 	// heartbeats of the server. Default: 45 s.
 	IdleTimeout time.Duration
 	// GiveUp is how long a lost connection is retried before the loop
-	// ends with the error. Default: no limit; negative: no retry. Answers that do not come from
+	// ends with the error. Default: no limit once the server has answered this Client, and 10 s before; negative: no
+	// retry; math.MaxInt64: no limit. Answers that do not come from
 	// the server and are not temporary statuses, such as a proxy's 404, are
 	// retried for 60 s at most, and only if the server has answered this Client before.
 	GiveUp time.Duration
@@ -152,6 +153,7 @@ type follower struct {
 	spell  foreignSpell
 	begun  time.Time // when the present answer began
 	live   bool      // it has brought an event or a heartbeat
+	tail   uint64    // the seq of its Stream-Tail, until that has been reached
 	// fromFirst is true for a reader that has requested all events since the first one.
 	fromFirst bool
 }
@@ -187,6 +189,7 @@ func (f *follower) run(ctx context.Context) (err error) {
 	loop := ssefollow.Loop{IdleTimeout: f.opts.IdleTimeout}
 	err = loop.Run(ctx, f)
 	stopped = errors.Is(err, errStopped)
+	f.state(stateEnded, "reason", err)
 	if errors.Is(err, ssefollow.ErrStop) {
 		return nil
 	}
@@ -250,15 +253,29 @@ func (f *follower) Failed(ctx context.Context, err error, retry time.Duration) (
 	}
 	pause := f.wait.Next(max(askedWait(err), retry))
 	again := f.spell.allows(err, met, f.opts.GiveUp, pause) || Retryable(err) || fault && f.faults < maxFaults
+	if !met && f.opts.GiveUp == 0 && isTransport(err) && f.wait.Outlasts(firstContact, pause) {
+		return 0, f.unreached(err)
+	}
 	if !again || f.wait.Outlasts(f.opts.GiveUp, pause) {
 		return 0, &Error{Op: f.op, Err: err, Tries: f.wait.Tries()}
 	}
+	f.state(stateWaiting, "wait", pause, "tries", f.wait.Tries(), "err", err)
 	if f.opts.OnDrop != nil {
 		f.opts.OnDrop(Drop{
 			Err: err, Since: f.wait.Since(), Tries: f.wait.Tries(), Wait: pause, Seq: f.track.seq, Met: met,
 		})
 	}
 	return pause, f.saver.flush(ctx) // the wait may be a long one
+}
+
+// firstContact is how long a loop without FollowOptions.GiveUp tries to reach a server that has never answered.
+const firstContact = 10 * time.Second
+
+// unreached is the error of a loop whose server was never reached.
+func (f *follower) unreached(err error) error {
+	return &Error{Op: f.op, Tries: f.wait.Tries(), Err: fmt.Errorf(
+		"%s was not reached in %d attempts and %v: check the URL and that the server runs; GiveUp sets how long to wait for it: %w",
+		f.c.base, f.wait.Tries(), time.Since(f.wait.Since()).Round(time.Second), err)}
 }
 
 // request returns the request for the next events.

@@ -5,6 +5,16 @@ package main
 // clientMutants are faults in clients, and in what the wire promises them.
 var clientMutants = []mutant{
 	{
+		name: "first contact has no limit", rule: "client rule 5",
+		file: "client/follow.go", old: "	if !met && f.opts.GiveUp == 0 && ", new: "	if false && ",
+		pkg: "./client", run: "TestFirstContactIsLimited",
+	},
+	{
+		name: "the debug log is not told of a drop", rule: "docs/clients.md, REPRISE_LOG",
+		file: "client/follow.go", old: "	f.state(stateWaiting, ", new: "	f.state(stateLive, ",
+		pkg: "./client", run: "TestDebugLogHasStatesAndNoToken",
+	},
+	{
 		name: "a POST is repeated", rule: "docs/clients.md, any source",
 		file: "sseclient/client.go", old: "	if isPassing(err) && !r.opts.repeats(err) {", new: "	if false {",
 		pkg: "./sseclient", run: "TestRequestsThatAreNotIdempotentAreNotRepeated",

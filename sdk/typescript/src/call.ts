@@ -50,6 +50,8 @@ export interface Settings {
   giveUp: number | undefined
   timeout: number
   headers: Record<string, string>
+  /** Gets the lines of a debug log. */
+  log?: ((line: string) => void) | undefined
 }
 
 const defaultGiveUp = 30_000
@@ -113,6 +115,7 @@ export class Caller {
           spell.allows(error, this.met, giveUp, pause) ||
           (isRetryable(error) && !wait.outlasts(giveUp ?? defaultGiveUp, pause))
         if (!again || (request.once && !isUnsent(error))) throw givenUp(error, request.op, wait.tries)
+        this.settings.log?.(`${request.op}: waiting ${Math.round(pause)} ms after attempt ${wait.tries}: ${error}`)
         await sleep(pause, signal)
       }
     }
@@ -133,12 +136,16 @@ export class Caller {
     const init: RequestInit = { method: request.method, headers, redirect: 'manual', cache: 'no-store' }
     if (request.body !== undefined) init.body = request.body as BodyInit
     if (signal) init.signal = signal
+    const { log } = settings
+    const what = log && `${request.method} ${settings.base}${request.path}` // the query may hold a ticket
     let response: Response
     try {
       response = await settings.fetch(settings.base + request.path + (query ? `?${query}` : ''), init)
     } catch (error) {
-      throw broken(error, signal)
+      log?.(`${what}: no answer: ${error}`)
+      throw broken(error, signal, settings.base)
     }
+    log?.(`${what}: status ${response.status}`)
     const coding = response.headers.get('Content-Encoding') ?? ''
     if (!decoded.test(coding) && response.ok) {
       response.body?.cancel().catch(ignore)
@@ -195,13 +202,13 @@ async function reading<T>(value: Promise<T>, signal: AbortSignal | undefined): P
 }
 
 /** The error for a request or answer that failed: the reason, where it failed because signal was aborted. */
-export function broken(error: unknown, signal: AbortSignal | undefined): unknown {
+export function broken(error: unknown, signal: AbortSignal | undefined, url?: string): unknown {
   if (signal?.aborted) return signal.reason
   if (error instanceof RepriseError) return error
   const cause = (error as { cause?: { code?: string; message?: string } }).cause
   // What Node says of a certificate; browsers do not tell.
   const terminal = /^(CERT_|ERR_TLS_CERT|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/.test(cause?.code ?? '')
-  const message = error instanceof Error ? error.message : String(error)
+  const message = (url ? `${url}: ` : '') + (error instanceof Error ? error.message : String(error))
   return new ConnectionError(cause?.message ? `${message}: ${cause.message}` : message, { cause: error, retryable: !terminal })
 }
 

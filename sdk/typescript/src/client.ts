@@ -43,6 +43,11 @@ export interface Options {
    * from the server, such as a proxy's 404, once the server has answered this client; 0: no retry.
    */
   giveUp?: number
+  /**
+   * Gets the lines of a debug log: requests, answers, states of loops, and causes of waits, but no token. Default: console.error if
+   * REPRISE_LOG of the environment is `debug`, and otherwise nothing.
+   */
+  log?: (line: string) => void
   /** Limits one attempt of a call, except calls that wait for an event by design. Default: 30,000. */
   timeout?: number
 }
@@ -287,5 +292,6 @@ function settingsOf(options: Options): Settings {
     giveUp: options.giveUp,
     timeout: options.timeout ?? 30_000,
     headers: options.headers ?? {},
+    log: options.log ?? (env?.['REPRISE_LOG'] === 'debug' ? (line) => console.error(`reprise: ${line}`) : undefined),
   }
 }

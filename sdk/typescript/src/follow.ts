@@ -86,6 +86,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
 
   private retry = 0
   private faults = 0
+  private tail = 0 // the seq of Stream-Tail of the response, until that has been reached
   private opened = 0 // when the current response began
   private live = false // the connection has delivered an event or a heartbeat
   private fromFirst = false // the reader has asked for all events from the first
@@ -174,7 +175,13 @@ export class Follower implements AsyncIterator<Received, undefined> {
     return { value: undefined, done: true }
   }
 
+  /** Writes the state of the loop to the debug log. */
+  private state(name: string, detail = ''): void {
+    this.target.caller.settings.log?.(`${this.target.op}: ${name} at ${this.track.cursor || 'the start'} ${detail}`)
+  }
+
   private async finish(): Promise<void> {
+    this.state('ended')
     this.disconnect()
     this.scope.unlink()
     await this.receipts?.stop()
@@ -246,6 +253,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     try {
       const request = await this.request()
       this.sent = true
+      this.state('connecting')
       const response = await caller.send(request, scope.signal)
       await caller.refuse(response)
       if (response.status === 204 && response.headers.get('Stream-Outcome')) {
@@ -262,7 +270,9 @@ export class Follower implements AsyncIterator<Received, undefined> {
       }
       this.live = this.ticketRefused = false
       this.opened = performance.now()
-      this.track.answered(response.headers.get('Stream-Tail') ?? '')
+      const tail = response.headers.get('Stream-Tail') ?? ''
+      this.track.answered(tail)
+      this.tail = parseCursor(tail)?.seq ?? 0
       this.firstGap = this.filteredStart(response.headers)
       this.target.onAnswer?.()
       return { scope, reader: response.body.getReader(), decoder: new Decoder({ onComment: () => this.heartbeat() }) }
@@ -289,6 +299,10 @@ export class Follower implements AsyncIterator<Received, undefined> {
   private async read(connection: Connection): Promise<void> {
     const { scope, reader, decoder } = connection
     this.receipts?.drained()
+    if (this.tail > 0 && this.track.seq >= this.tail) {
+      this.tail = 0
+      this.state('caught up')
+    }
     this.saver.beginWait((error) => scope.abort(error))
     const idle = this.watch(scope)
     let chunk: Uint8Array | undefined
@@ -428,6 +442,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
   private alive(): void {
     if (this.live) return
     this.live = true
+    this.state('live')
     this.options.onConnected?.()
   }
 
@@ -451,6 +466,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     }
     if (!again || this.wait.outlasts(giveUp, pause)) throw givenUp(error, op, this.wait.tries)
     const { since, tries } = this.wait
+    this.state('waiting', `${Math.round(pause)} ms after attempt ${tries}: ${error}`)
     onDrop?.({ error, lasting: performance.now() - since, tries, wait: pause, seq: this.track.seq, met })
     await this.saver.flush() // the wait may be long
     await sleep(pause, this.scope.signal)

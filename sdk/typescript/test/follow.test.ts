@@ -4,7 +4,7 @@ import { getEventListeners } from 'node:events'
 import { test } from 'node:test'
 import { ForeignSpell } from '#esm/foreign.js'
 import { Admin } from 'reprise/admin'
-import { ForeignError, GapError, MemoryCursor, ProblemError, ProtocolError, type Reprise, RepriseError } from 'reprise'
+import { ForeignError, GapError, MemoryCursor, ProblemError, ProtocolError, Reprise, RepriseError } from 'reprise'
 import { type Answer, all, cursor, end, epoch, event, foreign, gap, otherEpoch, problem, script, stream, until } from './script.js'
 
 const seqs = async (events: AsyncIterable<{ seq: number }>) => (await all(events)).map((event) => event.seq)
@@ -282,6 +282,23 @@ test('an answer that is held back, and a coding that is not decoded, are named',
   assert.deepEqual(await seqs(s.client().follow('x', { idleTimeout: 500, onDrop })), [1])
   const named = [/a proxy may hold the answer back/, /compressed \(compress\)/, /compressed \(zstd\)/]
   assert.deepEqual(told.map((text, i) => named[i]!.test(text)), [true, true, true], told.join('\n'))
+})
+
+test('the debug log has the states of a loop, causes and no token', async (t) => {
+  const lose: Answer = (_, response) => void response.destroy()
+  const s = await script(t, lose, stream([event(1)], { headers: { 'Stream-Tail': cursor(1) } }), stream([end(2)]))
+  const lines: string[] = []
+  await seqs(s.client({ log: (line) => lines.push(line) }).follow('x'))
+  const states = lines.flatMap((line) => /: (connecting|live|caught up|waiting|ended)/.exec(line)?.[1] ?? [])
+  const want = ['connecting', 'waiting', 'connecting', 'live', 'caught up', 'waiting', 'connecting', 'live', 'ended']
+  assert.deepEqual(states, want, lines.join('\n'))
+  const text = lines.join('\n')
+  assert.ok(text.includes(`GET ${s.url}/v1/executions/x/events: status 200`) && !text.includes('secret'), text)
+})
+
+test('the error of a lost request names the URL', async () => {
+  const reprise = new Reprise({ url: 'http://127.0.0.1:9', token: '', giveUp: 0 })
+  await assert.rejects(reprise.show('x'), /^ConnectionError: show execution x: http:\/\/127.0.0.1:9: /)
 })
 
 test('a server that never answers is given up', async (t) => {

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 from . import _receipts
 from ._foreign import is_foreign_block
+from ._log import log
 from ._retry import Failures, ForeignSpell, asked_wait, is_foreign
 from ._sse import Decoder, Frame, TooLong
 from ._track import Track, is_cursor_text, parse_cursor
@@ -123,6 +124,7 @@ class Flow:
     receipts: _receipts.Wanted | None = None  # that server asks for them
     _faults: int = 0  # in a row against the protocol
     _begun: float = 0.0  # when the present answer began
+    _tail: int = 0  # the seq of the tail at the beginning of the answer, until it is reached
     _held: bool = False  # the header of an answer has come, and no byte of its body
     _spell: ForeignSpell = field(default_factory=ForeignSpell)
     _decoder: Decoder = field(default_factory=Decoder)
@@ -174,6 +176,8 @@ class Flow:
             self.receipts = _receipts.wanted(self.start, self.path, headers)
         self.live, self._useful, self._held, self._begun = False, False, True, time.monotonic()
         self._decoder = Decoder(on_comment=self._heartbeat)
+        tail = parse_cursor(headers.get("stream-tail", ""))
+        self._tail = tail.seq if tail is not None else 0
         self.track.answered(headers.get("stream-tail", ""))
         earliest = headers.get("stream-earliest", "")
         at = parse_cursor(earliest)
@@ -182,6 +186,16 @@ class Flow:
         # The first seq of a reader of some types shows nothing: the head says where the stream begins.
         if self.from_first and not self.track.cursor and self.track.filtered and at is not None and at.seq > 0:
             yield from self._gap(_start_gap(earliest, at.seq, None))
+
+    def state(self, name: str, detail: str = "") -> None:
+        """Writes the state of the loop to the debug log."""
+        log.debug("%s: %s at %s %s", self.op, name, self.track.cursor or "the start", detail)
+
+    def reading(self) -> None:
+        """Notes that the loop waits for bytes: it has caught up once all events up to the tail have come."""
+        if 0 < self._tail <= self.track.seq:
+            self._tail = 0
+            self.state("caught up")
 
     def _heartbeat(self) -> None:
         # A connection that is cut after it was of use: a proxy that cuts quiet ones is no reason to wait longer and longer.
@@ -192,6 +206,7 @@ class Flow:
     def _alive(self) -> None:
         if not self.live:
             self.live = True
+            self.state("live")
             if self.options.on_connected is not None:
                 self.options.on_connected()
 
@@ -353,6 +368,7 @@ class Flow:
         if not again or self.failures.outlasts(give_up, pause):
             error.op, error.tries = self.op, self.failures.tries
             raise error
+        self.state("waiting", f"{pause:.3f} s after attempt {self.failures.tries}: {error}")
         if self.options.on_drop is not None:
             since = time.monotonic() - self.failures.since
             self.options.on_drop(Drop(error, since, self.failures.tries, pause, self.track.seq, self.met.yes))

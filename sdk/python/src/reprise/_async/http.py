@@ -15,6 +15,7 @@ from .. import _retry, _wire
 from .._config import Config
 from .._flow import Met
 from .._io import LAST_WORD, async_check_loop, async_sleep
+from .._log import log
 from ..errors import NetworkError, ProtocolError, RepriseError
 from .proof import prove
 
@@ -50,10 +51,13 @@ class AsyncTransport:
         )
         if self._proven:
             message.extensions["trace"] = self._watch
+        what = f"{request.method} {self.config.url}{request.path}"
         try:
             response = await self._http.send(message, stream=True, follow_redirects=False)
         except (httpx.TransportError, OSError) as error:
-            raise network_error(error) from error
+            log.debug("%s: no answer: %r", what, error)
+            raise network_error(error, self.config.url) from error
+        log.debug("%s: status %d", what, response.status_code)
         try:
             if response.is_success:
                 _wire.check_coding(response.headers)
@@ -94,6 +98,7 @@ class AsyncTransport:
                 return await self._try(request)
             except RepriseError as error:
                 pause = patience.next(request, error)
+                log.debug("%s: waiting %.3f s: %s", request.op, pause, error)
             await async_sleep(pause)
 
     def patience(self) -> _retry.Patience:
@@ -152,8 +157,8 @@ async def next_chunk(chunks: AsyncIterator[bytes]) -> bytes:
         raise network_error(error) from error
 
 
-def network_error(error: Exception) -> NetworkError:
-    """The error for a failure of the network."""
+def network_error(error: Exception, url: str = "") -> NetworkError:
+    """The error for a failure of the network, before an answer of the server at a URL or within one."""
     unsent = isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout))
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
@@ -161,4 +166,5 @@ def network_error(error: Exception) -> NetworkError:
     retryable = cause is None and not isinstance(error, (httpx.UnsupportedProtocol, httpx.LocalProtocolError))
     silent = isinstance(error, httpx.ReadTimeout)
     text = "the connection was silent for too long" if silent else str(error)
-    return NetworkError(text or type(error).__name__, retryable=retryable, unsent=unsent, silent=silent)
+    text = f"{url}: {text or type(error).__name__}" if url else text or type(error).__name__
+    return NetworkError(text, retryable=retryable, unsent=unsent, silent=silent)
