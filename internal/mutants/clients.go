@@ -5,6 +5,21 @@ package main
 // clientMutants are faults in clients, and in what the wire promises them.
 var clientMutants = []mutant{
 	{
+		name: "calls that wait go one by one", rule: "decision 50",
+		file: "client/coalesce.go", old: "		if n > 0 && (", new: "		if n > 0 && (true || ",
+		pkg: "./client", run: "TestCallsThatWaitArePublishedTogether",
+	},
+	{
+		name: "a wrong call fails the others", rule: "decision 50",
+		file: "client/coalesce.go", old: "	if len(batch) > 1 && refusedAsAWhole(err) {", new: "	if false {",
+		pkg: "./client", run: "TestCallsOfARefusedRequestAreSentForThemselves",
+	},
+	{
+		name: "a call that was cancelled is published", rule: "decision 50",
+		file: "client/coalesce.go", old: "	if own.sent == nil {\n", new: "	if own.sent == nil {\n		return\n",
+		pkg: "./client", run: "TestCancelledCallLeavesTheOthers",
+	},
+	{
 		name: "first contact has no limit", rule: "client rule 5",
 		file: "client/follow.go", old: "	if !met && f.opts.GiveUp == 0 && ", new: "	if false && ",
 		pkg: "./client", run: "TestFirstContactIsLimited",

@@ -476,6 +476,49 @@ test('a file is not moved again, nor a directory made, by a request that may hav
   }
 })
 
+test('calls of a producer that wait go together, and each is told what is its own', async (t) => {
+  const bodies: string[] = []
+  const published = (first: number, last: number) => JSON.stringify({ first, last, cursor: cursor(last) })
+  const answer = (body: string, status = 200): Answer => (request, response) => {
+    let text = ''
+    request.on('data', (chunk) => (text += chunk))
+    request.on('end', () => {
+      bodies.push(`${request.headers['producer-seq']} ${text}`)
+      const type = status < 300 ? 'application/json' : 'application/problem+json'
+      response.writeHead(status, { 'Content-Type': type }).end(body)
+    })
+  }
+  const invalid = JSON.stringify({ code: 'invalid', title: 'x', retryable: false })
+  const s = await script(
+    t,
+    answer(published(1, 1)),
+    answer(published(2, 4)),
+    ...[answer(invalid, 422), answer(published(5, 5)), answer(invalid, 422), answer(published(6, 6))],
+  )
+  const producer = s.client().producer('x')
+  const first = producer.publish({ data: 1 })
+  await until('a request', () => bodies.length > 0)
+  const stop = new AbortController()
+  const left = producer.publish({ data: 'left' }, { signal: stop.signal })
+  const [second, third] = [producer.publish({ data: 2 }), producer.publish([{ data: 3 }, { data: 4 }])]
+  stop.abort(new Error('enough'))
+  await assert.rejects(left, /enough/)
+  const got = await Promise.all([first, second, third])
+  assert.deepEqual(got.map(({ first, last, cursor }) => [first, last, cursor]), [
+    [1, 1, cursor(1)],
+    [2, 2, cursor(2)],
+    [3, 4, cursor(4)],
+  ])
+  const each = await Promise.allSettled([5, 6, 7].map((data) => producer.publish({ data })))
+  assert.deepEqual(each.map(({ status }) => status), ['fulfilled', 'rejected', 'fulfilled'])
+  assert.deepEqual(bodies, [
+    '0 {"events":[{"data":1}]}',
+    '1 {"events":[{"data":2},{"data":3},{"data":4}]}',
+    '2 {"events":[{"data":5},{"data":6},{"data":7}]}',
+    ...['2 {"events":[{"data":5}]}', '3 {"events":[{"data":6}]}', '3 {"events":[{"data":7}]}'],
+  ])
+})
+
 test('after a publish in doubt, a producer with state sends those events again and no others', async (t) => {
   const lost = (_: unknown, response: import('node:http').ServerResponse) => void response.destroy()
   const kept = (_: unknown, response: import('node:http').ServerResponse) =>
