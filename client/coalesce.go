@@ -117,7 +117,8 @@ func (p *Producer) sendTogether(ctx context.Context) {
 		}
 		body.WriteString("]}")
 		r = &request{
-			op: r.op, method: r.method, path: r.path, header: http.Header{"Content-Type": {jsonType}}, body: body.Bytes(),
+			op: r.op, method: r.method, path: r.path, body: body.Bytes(),
+			header: http.Header{"Content-Type": {jsonType}},
 		}
 	}
 	published, err := p.sendNow(ctx, r)

@@ -16,7 +16,8 @@ var clientMutants = []mutant{
 	},
 	{
 		name: "a call that was cancelled is published", rule: "decision 50",
-		file: "client/coalesce.go", old: "	if own.sent == nil {\n", new: "	if own.sent == nil {\n		return\n",
+		file: "client/coalesce.go",
+		old:  "	if own.sent == nil {\n", new: "	if own.sent == nil {\n		return\n",
 		pkg: "./client", run: "TestCancelledCallLeavesTheOthers",
 	},
 	{
