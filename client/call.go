@@ -92,11 +92,17 @@ func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
+	begun := time.Now()
 	res, err := c.http.Do(req)
 	if err != nil {
+		c.log.Debug("no answer", "method", r.method, "url", c.base+r.path, "took", time.Since(begun), "err", err)
 		return nil, ssefollow.Broken(ctx, err)
 	}
-	decode(res)
+	c.log.Debug("answer", "method", r.method, "url", c.base+r.path, "took", time.Since(begun), "status", res.StatusCode)
+	if err := ssefollow.Decode(res); err != nil && res.StatusCode < http.StatusBadRequest {
+		_ = res.Body.Close()
+		return nil, &foreignError{fmt.Errorf("%w: %s answers in an %w", ErrProtocol, c.base, err)}
+	}
 	return res, nil
 }
 
@@ -137,6 +143,7 @@ func (c *Client) tryAgain(ctx context.Context, r *request, try func(context.Cont
 		if !again || r.once && !unsent(err) {
 			return &Error{Op: r.op, Err: err, Tries: wait.Tries()}
 		}
+		c.log.Debug(stateWaiting, "op", r.op, "wait", pause, "tries", wait.Tries(), "err", err)
 		if err := backoff.Sleep(ctx, pause); err != nil {
 			return err
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
@@ -50,6 +51,9 @@ type Options struct {
 	GiveUpFirst time.Duration
 	// Timeout limits one attempt of a call, except calls that wait for an event by design. Default: 30 s.
 	Timeout time.Duration
+	// Logger, if not nil, gets a debug log: requests, answers, states of loops, and causes of waits, but no token.
+	// Default: standard error if the environment variable REPRISE_LOG is "debug", and otherwise nothing.
+	Logger *slog.Logger
 	// Compression says whether the client asks for events in gzip. Default: CompressRemote.
 	Compression Compression
 }
@@ -77,6 +81,7 @@ type Client struct {
 	opts  Options
 	// compress is true for a Client that asks for events in gzip.
 	compress bool
+	log      *slog.Logger
 	// foreignGiveUp is the Options.GiveUp that was set, 0 for none.
 	foreignGiveUp time.Duration
 	met           atomic.Bool // an answer of the server has come
@@ -112,6 +117,7 @@ func New(opts *Options) (*Client, error) {
 		token:    o.Token,
 		opts:     o,
 		compress: o.Compression.asksFor(base.Hostname()),
+		log:      debugLog(o.Logger),
 	}
 	if opts != nil {
 		c.foreignGiveUp = opts.GiveUp

@@ -15,6 +15,8 @@ const eventStreamType = sse.ContentType
 
 // Connect sends the request for the next events.
 func (f *follower) Connect(ctx context.Context) (*http.Response, error) {
+	f.started = f.started || ctx.Err() == nil
+	f.state(stateConnecting)
 	res, err := f.c.send(ctx, f.request())
 	if err != nil {
 		return nil, err
@@ -32,7 +34,8 @@ func (f *follower) accept(ctx context.Context, res *http.Response) error {
 	case err != nil:
 		return err
 	case res.StatusCode == http.StatusNoContent && res.Header.Get("Stream-Outcome") != "":
-		return errEnded // all was read before, the end with it
+		f.ended = true // all was read before, the end with it
+		return errEnded
 	case res.StatusCode != http.StatusOK || !hasType(res, eventStreamType):
 		return notOurs(res)
 	}
@@ -45,6 +48,8 @@ func (f *follower) accept(ctx context.Context, res *http.Response) error {
 	}
 	f.live, f.begun = false, time.Now()
 	f.track.answered(res.Header.Get("Stream-Tail"))
+	tail, _ := reprise.ParseCursor(res.Header.Get("Stream-Tail")) // without one the reader is not told
+	f.tail = tail.Seq
 	if gap := f.filteredStart(res.Header); gap != nil {
 		return f.gap(ctx, *gap)
 	}
@@ -65,6 +70,10 @@ func (f *follower) Comment([]byte) {
 
 // Wait lets the cursor be saved while the loop waits for bytes.
 func (f *follower) Wait(ctx context.Context, fail context.CancelCauseFunc) {
+	if f.tail > 0 && f.track.seq >= f.tail {
+		f.tail = 0
+		f.state(stateCaughtUp)
+	}
 	f.saver.beginWait(ctx, fail)
 }
 
@@ -73,10 +82,14 @@ func (f *follower) Woken() { f.saver.endWait() }
 
 // alive notifies the program once that the current connection works.
 func (f *follower) alive() {
-	if !f.live && f.opts.OnConnected != nil {
-		f.opts.OnConnected()
+	if f.live {
+		return
 	}
 	f.live = true
+	f.state(stateLive)
+	if f.opts.OnConnected != nil {
+		f.opts.OnConnected()
+	}
 }
 
 // Block processes one frame.
@@ -109,10 +122,11 @@ func (f *follower) Block(ctx context.Context, frame sse.Event) error {
 		return err
 	}
 	f.progress()
+	f.ended = event.End != nil
 	if err := f.give(ctx, event); err != nil {
 		return err
 	}
-	if event.End != nil {
+	if f.ended {
 		return errEnded
 	}
 	return nil

@@ -77,7 +77,12 @@ func Retryable(err error) bool {
 			return true
 		}
 	}
-	// A timeout of the network claims to be context.DeadlineExceeded; in here it is none of ours.
+	return isTransport(err)
+}
+
+// isTransport reports whether the network has failed. A timeout of the network claims to be context.DeadlineExceeded;
+// in here it is none of ours.
+func isTransport(err error) bool {
 	_, ok := errors.AsType[*ssefollow.TransportError](err)
 	return ok
 }

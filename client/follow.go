@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"iter"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -39,7 +38,8 @@ type FollowOptions struct {
 	// heartbeats of the server. Default: 45 s.
 	IdleTimeout time.Duration
 	// GiveUp is how long a lost connection is retried before the loop
-	// ends with the error. Default: no limit; negative: no retry. Answers that do not come from
+	// ends with the error. Default: no limit once the server has answered this Client, and 10 s before; negative: no
+	// retry; math.MaxInt64: no limit. Answers that do not come from
 	// the server and are not temporary statuses, such as a proxy's 404, are
 	// retried for 60 s at most, and only if the server has answered this Client before.
 	GiveUp time.Duration
@@ -50,6 +50,9 @@ type FollowOptions struct {
 	// event or heartbeat, because a response alone does not show that events get through. It
 	// is called by the goroutine of the loop, before the loop gets the event.
 	OnConnected func()
+	// Detach lets a command go on that Client.Run has started, if the loop is left before its end. Other loops do not
+	// use it.
+	Detach bool
 }
 
 // GapPolicy is the reaction of a loop to a gap.
@@ -100,51 +103,6 @@ func (c *Client) FollowStream(ctx context.Context, name string, opts *FollowOpti
 	return c.follow(ctx, "follow stream "+name, name, streamPath(name, ""), nil, opts)
 }
 
-// Run starts an execution and follows it; the answer to the start contains the first events.
-// The start is idempotent like that of Client.Start: however often the connection
-// breaks, the command runs once. A second range attaches to the same
-// execution. FollowOptions.After is ignored.
-//
-// If the execution has ended and its output has expired, the error wraps reprise.ErrExpired; Client.Show tells how it
-// ended.
-//
-// With a Key, or an IdempotencyKey and no ID, Run is Client.Start followed by
-// Client.Follow, and each range starts anew.
-func (c *Client) Run(ctx context.Context, run StartRequest, opts *FollowOptions) iter.Seq2[Event, error] {
-	if run.Key != "" || run.IdempotencyKey != "" && run.ID == "" {
-		return c.runKeyed(ctx, run, opts)
-	}
-	start, id, err := startRequest(run)
-	if err != nil {
-		return func(yield func(Event, error) bool) { yield(Event{}, err) }
-	}
-	start.header.Set("Accept", eventStreamType)
-	if run.Hold > 0 {
-		start.query = url.Values{"hold": {time.Duration(run.Hold).String()}}
-		if opts == nil || len(opts.Types) == 0 { // nobody says when events have passed that are not asked for
-			start.header.Set(receiptsHeader, "yes")
-		}
-	}
-	return c.follow(ctx, "run execution "+id, id, executionPath(id, ""), start, opts)
-}
-
-// runKeyed is Run for a request with a key of either kind: its id is known when the server has answered.
-func (c *Client) runKeyed(ctx context.Context, run StartRequest, opts *FollowOptions) iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
-		x, err := c.Start(ctx, run)
-		if err != nil {
-			yield(Event{}, err)
-			return
-		}
-		var o FollowOptions
-		if opts != nil {
-			o = *opts
-		}
-		o.After = ""
-		c.Follow(ctx, x.ID, &o)(yield)
-	}
-}
-
 func (c *Client) follow(
 	ctx context.Context, op, name, path string, start *request, opts *FollowOptions,
 ) iter.Seq2[Event, error] {
@@ -153,13 +111,18 @@ func (c *Client) follow(
 			yield(Event{}, err)
 			return
 		}
-		f := &follower{
-			c: c, op: op, path: path, start: start, opts: opts.withDefaults(), yield: yield,
-			wait: c.failures(),
-		}
+		f := c.follower(op, path, start, opts, yield)
 		if err := f.run(ctx); err != nil {
 			yield(Event{}, err)
 		}
+	}
+}
+
+func (c *Client) follower(
+	op, path string, start *request, opts *FollowOptions, yield func(Event, error) bool,
+) *follower {
+	return &follower{
+		c: c, op: op, path: path, start: start, opts: opts.withDefaults(), yield: yield, wait: c.failures(),
 	}
 }
 
@@ -179,6 +142,10 @@ type follower struct {
 	receipts     *receipts
 	withReceipts func(head http.Header) *receipts
 
+	started bool // a request was sent
+	ended   bool // the end of the stream was read
+	refused bool // the server has refused the request
+
 	track  track
 	saver  saver
 	wait   backoff.Failures
@@ -186,6 +153,7 @@ type follower struct {
 	spell  foreignSpell
 	begun  time.Time // when the present answer began
 	live   bool      // it has brought an event or a heartbeat
+	tail   uint64    // the seq of its Stream-Tail, until that has been reached
 	// fromFirst is true for a reader that has requested all events since the first one.
 	fromFirst bool
 }
@@ -221,6 +189,7 @@ func (f *follower) run(ctx context.Context) (err error) {
 	loop := ssefollow.Loop{IdleTimeout: f.opts.IdleTimeout}
 	err = loop.Run(ctx, f)
 	stopped = errors.Is(err, errStopped)
+	f.state(stateEnded, "reason", err)
 	if errors.Is(err, ssefollow.ErrStop) {
 		return nil
 	}
@@ -276,7 +245,7 @@ func (f *follower) Failed(ctx context.Context, err error, retry time.Duration) (
 	if gap := f.asGap(err); gap != nil {
 		return 0, gap
 	}
-	f.plain = f.plain || isDamaged(err)
+	f.plain = f.plain || ssefollow.IsDamaged(err)
 	met := f.c.met.Load()
 	fault := errors.Is(err, ErrProtocol) && !(met && isForeign(err))
 	if fault {
@@ -284,15 +253,29 @@ func (f *follower) Failed(ctx context.Context, err error, retry time.Duration) (
 	}
 	pause := f.wait.Next(max(askedWait(err), retry))
 	again := f.spell.allows(err, met, f.opts.GiveUp, pause) || Retryable(err) || fault && f.faults < maxFaults
+	if !met && f.opts.GiveUp == 0 && isTransport(err) && f.wait.Outlasts(firstContact, pause) {
+		return 0, f.unreached(err)
+	}
 	if !again || f.wait.Outlasts(f.opts.GiveUp, pause) {
 		return 0, &Error{Op: f.op, Err: err, Tries: f.wait.Tries()}
 	}
+	f.state(stateWaiting, "wait", pause, "tries", f.wait.Tries(), "err", err)
 	if f.opts.OnDrop != nil {
 		f.opts.OnDrop(Drop{
 			Err: err, Since: f.wait.Since(), Tries: f.wait.Tries(), Wait: pause, Seq: f.track.seq, Met: met,
 		})
 	}
 	return pause, f.saver.flush(ctx) // the wait may be a long one
+}
+
+// firstContact is how long a loop without FollowOptions.GiveUp tries to reach a server that has never answered.
+const firstContact = 10 * time.Second
+
+// unreached is the error of a loop whose server was never reached.
+func (f *follower) unreached(err error) error {
+	return &Error{Op: f.op, Tries: f.wait.Tries(), Err: fmt.Errorf(
+		"%s was not reached in %d attempts and %v: check the URL and that the server runs; GiveUp sets how long to wait for it: %w",
+		f.c.base, f.wait.Tries(), time.Since(f.wait.Since()).Round(time.Second), err)}
 }
 
 // request returns the request for the next events.

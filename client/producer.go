@@ -1,12 +1,14 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 
 	"reprise/internal/problem"
 )
@@ -30,8 +32,9 @@ type Published struct {
 }
 
 // Producer publishes to one stream, in order, and each event once, however often a
-// request has to be sent. It is safe for concurrent use and publishes one call at a time. A stream remembers
-// the 64 newest producers, so keep a Producer for as long as you publish.
+// request has to be sent. It is safe for concurrent use. It has one request under way at a time, and calls of Publish
+// that wait for it go together in the next one. A stream remembers the 64 newest producers, so keep a Producer for as
+// long as you publish.
 type Producer struct {
 	c    *Client
 	name string
@@ -39,6 +42,9 @@ type Producer struct {
 
 	turn       chan struct{} // holds a token while somebody publishes
 	epoch, seq uint64        // of the next request
+
+	mu    sync.Mutex
+	queue []*publication // not sent yet, in order
 }
 
 // Producer returns a Producer for a stream. The stream must exist when it publishes.
@@ -56,7 +62,11 @@ func (p *Producer) Publish(ctx context.Context, events ...NewEvent) (Published, 
 	if err != nil {
 		return Published{}, err
 	}
-	return p.send(ctx, r)
+	list := bytes.TrimSuffix(bytes.TrimPrefix(r.body, []byte(`{"events":[`)), []byte("]}"))
+	if len(events) == 0 || len(events) > maxTogether {
+		list = nil
+	}
+	return p.send(ctx, r, list, len(events))
 }
 
 // PublishBytes is like Publish for one event with arbitrary bytes as data.
@@ -69,7 +79,7 @@ func (p *Producer) PublishBytes(ctx context.Context, eventType string, data []by
 	return p.send(ctx, &request{
 		op: "publish to " + p.name, method: http.MethodPost, path: streamPath(p.name, "/events"), query: query,
 		header: http.Header{"Content-Type": {bytesType}}, body: data,
-	})
+	}, nil, 1)
 }
 
 // End ends the stream with an outcome, "completed", "failed" or "cancelled", and data, which
@@ -82,7 +92,7 @@ func (p *Producer) End(ctx context.Context, outcome string, data json.RawMessage
 	if err != nil {
 		return Published{}, err
 	}
-	return p.send(ctx, r)
+	return p.send(ctx, r, nil, 1)
 }
 
 // take waits until no other call publishes.
@@ -95,15 +105,8 @@ func (p *Producer) take(ctx context.Context) error {
 	}
 }
 
-// send sends one numbered request, and retries it with the same number.
-func (p *Producer) send(ctx context.Context, r *request) (Published, error) {
-	if err := checkName(r.op, p.name); err != nil {
-		return Published{}, err
-	}
-	if err := p.take(ctx); err != nil {
-		return Published{}, err
-	}
-	defer func() { <-p.turn }()
+// sendNow sends one numbered request, and retries it with the same number. The caller has the turn.
+func (p *Producer) sendNow(ctx context.Context, r *request) (Published, error) {
 	r.header.Set("Producer-Id", p.id)
 	r.header.Set("Producer-Epoch", strconv.FormatUint(p.epoch, 10))
 	r.header.Set("Producer-Seq", strconv.FormatUint(p.seq, 10))

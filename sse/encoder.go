@@ -10,16 +10,14 @@ import (
 // AppendEvent appends e as one block. With nil Data it is a bare id, which moves the
 // reader's cursor and dispatches nothing.
 //
+// The id is the last field: some readers resume after an id as soon as its line has come, and would lose the event of a
+// block that is cut after it.
+//
 // Data may contain line breaks: each line becomes a field. The standard has no
 // way to write CR, so CR and CRLF are read as LF. An ID that contains CR, LF
 // or NUL, and a Type that contains CR or LF, are omitted, because they
 // would end the field early and let their author forge other fields.
 func AppendEvent(dst []byte, e Event) []byte {
-	if e.ID != "" && isLine(e.ID) && strings.IndexByte(e.ID, 0) < 0 {
-		dst = append(dst, "id: "...)
-		dst = append(dst, e.ID...)
-		dst = append(dst, '\n')
-	}
 	if e.Type != "" && e.Type != TypeMessage && isLine(e.Type) {
 		dst = append(dst, "event: "...)
 		dst = append(dst, e.Type...)
@@ -27,6 +25,11 @@ func AppendEvent(dst []byte, e Event) []byte {
 	}
 	if e.Data != nil {
 		dst = appendLines(dst, "data: ", e.Data)
+	}
+	if e.ID != "" && isLine(e.ID) && strings.IndexByte(e.ID, 0) < 0 {
+		dst = append(dst, "id: "...)
+		dst = append(dst, e.ID...)
+		dst = append(dst, '\n')
 	}
 	return append(dst, '\n')
 }

@@ -20,7 +20,7 @@ func TestEncoderWritesBlocks(t *testing.T) {
 	}{
 		{
 			"event", sse.AppendEvent(nil, sse.Event{ID: "7", Type: "note", Data: []byte("hello")}),
-			"id: 7\nevent: note\ndata: hello\n\n",
+			"event: note\ndata: hello\nid: 7\n\n",
 		},
 		{"message has no type", sse.AppendEvent(nil, sse.Event{Type: "message", Data: []byte("x")}), "data: x\n\n"},
 		{"empty data", sse.AppendEvent(nil, sse.Event{Data: []byte{}}), "data: \n\n"},
@@ -121,9 +121,9 @@ func BenchmarkAppendEvent(b *testing.B) {
 	// The limit trusts everything: nothing but the copies.
 	b.Run("limit", func(b *testing.B) {
 		for b.Loop() {
-			buf = append(append(buf[:0], "id: "...), benchEvent.ID...)
-			buf = append(append(buf, "\nevent: "...), benchEvent.Type...)
+			buf = append(append(buf[:0], "event: "...), benchEvent.Type...)
 			buf = append(append(buf, "\ndata: "...), benchEvent.Data...)
+			buf = append(append(buf, "\nid: "...), benchEvent.ID...)
 			buf = append(buf, "\n\n"...)
 		}
 	})

@@ -11,9 +11,9 @@
 // which is
 //
 //	retry: 1000
-//	id: 7
 //	event: note
 //	data: hello
+//	id: 7
 //
 // Reading is a loop:
 //

@@ -172,8 +172,9 @@ func (r *reader) Connect(ctx context.Context) (*http.Response, error) {
 // isControl reports whether c cannot stand in a header.
 func isControl(c rune) bool { return c < ' ' && c != '\t' || c == 0x7F }
 
-// accept is nil for an event stream.
+// accept is nil for an event stream, whose body it decodes.
 func accept(res *http.Response) error {
+	unknown := ssefollow.Decode(res)
 	switch {
 	case res.StatusCode == http.StatusNoContent:
 		return errEnded
@@ -188,6 +189,9 @@ func accept(res *http.Response) error {
 	given := res.Header.Get("Content-Type")
 	if kind, _, err := mime.ParseMediaType(given); err != nil || kind != sse.ContentType {
 		return fmt.Errorf("%w: its content type is %q", ErrContentType, given)
+	}
+	if unknown != nil {
+		return fmt.Errorf("%w: it comes in an %w", ErrContentType, unknown)
 	}
 	return nil
 }
@@ -227,6 +231,9 @@ func (r *reader) Failed(_ context.Context, err error, asked time.Duration) (time
 	if status, ok := errors.AsType[*StatusError](err); ok {
 		after, _ := problem.RetryAfter(status.Header, time.Now())
 		asked = max(asked, after)
+	}
+	if isPassing(err) && !r.opts.repeats(err) {
+		return 0, fmt.Errorf("%w: %s: %w", ErrNotRepeated, r.opts.Method, err)
 	}
 	pause := r.wait.Next(asked)
 	if !isPassing(err) || r.wait.Outlasts(r.opts.GiveUp, pause) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"reprise/internal/ssefollow"
 	"reprise/sse"
 	"reprise/sseclient"
 )
@@ -279,15 +280,21 @@ func TestIdleTimeout(t *testing.T) {
 func TestIdleTimeoutBeforeTheAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{answer: func(i int, w http.ResponseWriter, r *http.Request) {
-			if i == 0 {
+			switch i {
+			case 0:
 				<-r.Context().Done()
-				return
+			case 1:
+				stream(w, "")
+				<-r.Context().Done()
+			default:
+				w.WriteHeader(http.StatusNoContent)
 			}
-			w.WriteHeader(http.StatusNoContent)
 		}}
-		_, err := collect(t.Context(), s.open(t, sseclient.Options{IdleTimeout: time.Second}))
-		if err != nil || s.count() != 2 {
-			t.Errorf("%d requests, %v", s.count(), err)
+		var held []bool
+		onDrop := func(d sseclient.Drop) { held = append(held, errors.Is(d.Err, ssefollow.ErrHeld)) }
+		_, err := collect(t.Context(), s.open(t, sseclient.Options{IdleTimeout: time.Second, OnDrop: onDrop}))
+		if err != nil || !slices.Equal(held, []bool{false, true}) {
+			t.Errorf("%v, %v", held, err)
 		}
 	})
 }
@@ -303,7 +310,9 @@ func TestRequestKeepsMethodHeadersAndBody(t *testing.T) {
 				}
 				w.WriteHeader(http.StatusNoContent)
 			}}
-			opts := sseclient.Options{Method: method, Header: http.Header{"x-own": {"1"}, "Accept": {"text/html"}}}
+			opts := sseclient.Options{
+				Method: method, Repeat: true, Header: http.Header{"x-own": {"1"}, "Accept": {"text/html"}},
+			}
 			if method != "" {
 				opts.Body = []byte(`{"a":1}`)
 			}

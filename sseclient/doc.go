@@ -17,6 +17,12 @@
 // last event that the loop has handled. Whether events are then missed or duplicated depends on the source, because the
 // format guarantees nothing. For a server of Reprise use package client, which checks it.
 //
+// # Requests that are not repeated
+//
+// A method that is not idempotent, such as POST, is sent once: after a lost connection, or an answer that ends, the
+// loop ends with an error that wraps [ErrNotRepeated], and [ErrDropped] if the answer has ended properly. A request
+// that has not reached the source, or was refused with 429, is sent again. Options.Repeat allows every repetition.
+//
 // # Waiting
 //
 // Before it reconnects, the client waits as long as the source asks, by a retry field or the header Retry-After, plus

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 
@@ -19,11 +20,32 @@ var (
 	// ErrLastEventID is wrapped by the error for an id that a header cannot contain, so the client cannot tell the
 	// source where to continue.
 	ErrLastEventID = errors.New("the last event id cannot be sent")
+	// ErrNotRepeated is wrapped by the error of a lost connection, or of an answer that has ended, if the request must
+	// not be sent again; see Options.Repeat.
+	ErrNotRepeated = errors.New("the request is not repeated")
 	// ErrIdle is passed to Options.OnDrop for a connection that was silent for Options.IdleTimeout.
 	ErrIdle = ssefollow.ErrIdle
 	// ErrDropped is passed to Options.OnDrop for an answer that has ended.
 	ErrDropped = ssefollow.ErrDropped
 )
+
+// idempotent are the methods that may be sent again (RFC 9110, section 9.2.2, and the registry of methods).
+var idempotent = []string{
+	http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete,
+	"PROPFIND", "QUERY", "REPORT", "SEARCH",
+}
+
+// repeats reports whether the request may be sent again after err.
+func (o *Options) repeats(err error) bool {
+	if o.Repeat || slices.Contains(idempotent, o.Method) || o.Header.Get("Idempotency-Key") != "" {
+		return true
+	}
+	if status, ok := errors.AsType[*StatusError](err); ok {
+		return status.Status == http.StatusTooManyRequests
+	}
+	dial, ok := errors.AsType[*net.OpError](err)
+	return ok && dial.Op == "dial"
+}
 
 // StatusError is an answer whose status is neither 200 nor 204.
 type StatusError struct {

@@ -13,6 +13,10 @@ type Options struct {
 	HTTPClient *http.Client
 	// Method is the HTTP method, for example "POST" or "REPORT". Default: "GET".
 	Method string
+	// Repeat says that the request may be sent again after a connection is lost or ends, whatever the method. Without
+	// it a method that is not idempotent, such as "POST", is sent again only if it has not arrived: each request may
+	// do something. A header "Idempotency-Key" has the same effect.
+	Repeat bool
 	// Header is sent with each request, only to the origin of the URL. The client sets "Accept", "Cache-Control" and
 	// "Last-Event-ID" itself.
 	Header http.Header

@@ -11,9 +11,9 @@
 //	Stream-Tail: 42.7ZK3M9Q2VTX4WB8A.0F3KQ6T2M9YVC
 //
 //	retry: 1000
-//	id: 42.7ZK3M9Q2VTX4WB8A.0F3KQ6T2M9YVC
 //	event: stdout
 //	data: {"seq":42,"time":"2026-11-20T09:30:00.000Z","text":"ok\n"}
+//	id: 42.7ZK3M9Q2VTX4WB8A.0F3KQ6T2M9YVC
 //
 // A position comes from the header Last-Event-ID or else from the query: "after" is a cursor, "0" (the default, the
 // first event), "earliest" (what is kept), or "tail". A position that cannot be read from is refused with a problem

@@ -61,7 +61,8 @@ func NewGap(reader *reprise.Reader, refused *reprise.WindowError, at reprise.Cur
 }
 
 // EventStream is text/event-stream, as the HTML standard (section 9.2) defines it. The id of an event
-// is the cursor, and the data is its JSON form.
+// is the cursor, and the data is its JSON form. The id is the last field of a block: some readers resume after an id as
+// soon as its line has come, and would lose the event of a block that is cut after it.
 type EventStream struct{}
 
 // ContentType implements Form.
@@ -69,13 +70,13 @@ func (EventStream) ContentType() string { return "text/event-stream" }
 
 // AppendEvent implements reprise.Encoder.
 func (EventStream) AppendEvent(dst []byte, e *reprise.Event, cursorSuffix string) []byte {
-	dst = append(dst, "id: "...)
-	dst = strconv.AppendUint(dst, e.Seq, 10)
-	dst = append(dst, cursorSuffix...)
-	dst = append(dst, "\nevent: "...)
+	dst = append(dst, "event: "...)
 	dst = append(dst, e.Type...)
 	dst = append(dst, "\ndata: "...)
 	dst = e.AppendJSON(dst)
+	dst = append(dst, "\nid: "...)
+	dst = strconv.AppendUint(dst, e.Seq, 10)
+	dst = append(dst, cursorSuffix...)
 	return append(dst, "\n\n"...)
 }
 
@@ -85,19 +86,18 @@ func (EventStream) AppendGap(dst []byte, gap Gap) []byte {
 	if err != nil {
 		panic(err) // strings and a number
 	}
-	dst = append(dst, "id: "+gap.Cursor+"\nevent: "+reprise.TypeGap+"\ndata: "...)
-	return append(append(dst, data...), "\n\n"...)
+	dst = append(dst, "event: "+reprise.TypeGap+"\ndata: "...)
+	return append(append(dst, data...), "\nid: "+gap.Cursor+"\n\n"...)
 }
 
 // AppendMove implements Form. By the standard a block with nothing but an id dispatches no event. Some readers dispatch
 // an empty event for it; they can ask for an event with type and data instead.
 func (EventStream) AppendMove(dst []byte, c reprise.Cursor, asEvent bool) []byte {
-	dst = c.Append(append(dst, "id: "...))
 	if asEvent {
-		dst = append(dst, "\nevent: "+reprise.TypeCursor+"\ndata: {\"cursor\":\""...)
-		dst = append(c.Append(dst), `"}`...)
+		dst = append(dst, "event: "+reprise.TypeCursor+"\ndata: {\"cursor\":\""...)
+		dst = append(c.Append(dst), "\"}\n"...)
 	}
-	return append(dst, "\n\n"...)
+	return append(c.Append(append(dst, "id: "...)), "\n\n"...)
 }
 
 // AppendHeartbeat implements Form: it appends a comment as a line of the next block. An empty line would make some

@@ -13,41 +13,41 @@ import (
 // wireForm is what the events of TestWireForm look like, byte for byte, but for what is random in
 // a cursor.
 const wireForm = `retry: 1000
-id: 1.C
 event: message
 data: {"seq":1,"time":"2026-01-02T15:04:05.678Z","text":""}
+id: 1.C
 
-id: 2.C
 event: stdout
 data: {"seq":2,"time":"2026-01-02T15:04:05.678Z","text":"héllo, \"wörld\" \\o/\n\r\t\u0000\u001b[0m` + "\x7f" + `\u2028😀"}
+id: 2.C
 
-id: 3.C
 event: stderr
 data: {"seq":3,"time":"2026-01-02T15:04:05.678Z","base64":"AP/+gA=="}
+id: 3.C
 
-id: 4.C
 event: stdout
 data: {"seq":4,"time":"2026-01-02T15:04:05.678Z","base64":"4oI="}
+id: 4.C
 
-id: 5.C
 event: note
 data: {"seq":5,"time":"2026-01-02T15:04:05.678Z","data":[1, {"a": null}]}
+id: 5.C
 
-id: 6.C
 event: started
 data: {"seq":6,"time":"2026-01-02T15:04:05.678Z","pid":7,"id":"x"}
+id: 6.C
 
-id: 7.C
 event: note
 data: {"seq":7,"time":"2026-01-02T15:04:05.678Z"}
+id: 7.C
 
-id: 8.C
 event: note
 data: {"seq":8,"time":"2026-01-02T15:04:05.678Z"}
+id: 8.C
 
-id: 9.C
 event: end
 data: {"seq":9,"time":"2026-01-02T15:04:05.678Z","outcome":"exited","exit_code":3}
+id: 9.C
 
 `
 
@@ -82,8 +82,8 @@ func TestWireForm(t *testing.T) {
 	}
 	body, err := io.ReadAll(site.get(t, "s", "", "types=started").Body)
 	check(t, err)
-	const filtered = "retry: 1000\nid: 6.C\nevent: started\n" +
-		`data: {"seq":6,"time":"2026-01-02T15:04:05.678Z","pid":7,"id":"x"}` + "\n\nid: 9.C\n\n"
+	const filtered = "retry: 1000\nevent: started\n" +
+		`data: {"seq":6,"time":"2026-01-02T15:04:05.678Z","pid":7,"id":"x"}` + "\nid: 6.C\n\nid: 9.C\n\n"
 	if got := strings.ReplaceAll(string(body), random, ".C"); got != filtered {
 		t.Errorf("filtered:\n%s\nwant:\n%s", got, filtered)
 	}

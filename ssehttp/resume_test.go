@@ -176,7 +176,7 @@ func TestResponseHeaders(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
-	if body, _ := io.ReadAll(res.Body); !strings.HasPrefix(string(body), "retry: 1500\nid: 1.") {
+	if body, _ := io.ReadAll(res.Body); !strings.HasPrefix(string(body), "retry: 1500\nevent: end\n") {
 		t.Errorf("the body is %q", body)
 	}
 }

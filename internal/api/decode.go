@@ -102,7 +102,8 @@ func decodeAs(mediaType string, text []byte, v any) error {
 
 // decode reads JSON into v, a pointer to a struct. Text that is not JSON is refused with status 400. Unknown members
 // and values of another type are refused with 422 and the path of the member, and so are values of any type that are
-// nested more than jsonscan.MaxDepth levels deep. Unlike encoding/json, decode compares names exactly.
+// nested more than jsonscan.MaxDepth levels deep. Unlike encoding/json, decode compares names exactly, and takes 7.0
+// for an integer. It may change text.
 func decode(text []byte, v any) error {
 	if err := checkJSON(text); err != nil {
 		return err
@@ -159,6 +160,9 @@ func checkValue(path string, text json.RawMessage, t reflect.Type) error {
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
 		return checkItems(path, text, t.Elem())
 	}
+	if t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64 {
+		dropZeroFraction(text)
+	}
 	err := json.Unmarshal(text, reflect.New(t).Interface())
 	if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return unprocessable(path, named(path)+withArticle(mistyped.Value)+" does not belong here")
@@ -170,6 +174,18 @@ func checkValue(path string, text json.RawMessage, t reflect.Type) error {
 		return unprocessable(path, named(path)+"an escape such as \\ud800 is half of a character")
 	}
 	return nil
+}
+
+// dropZeroFraction replaces a fraction of zeros by spaces, in place: for JSON Schema 7.0 is an integer, and for
+// encoding/json it is none.
+func dropZeroFraction(number []byte) {
+	whole, fraction, found := bytes.Cut(number, []byte("."))
+	if !found || len(bytes.Trim(fraction, "0")) > 0 {
+		return
+	}
+	for i := len(whole); i < len(number); i++ {
+		number[i] = ' '
+	}
 }
 
 // hasLoneSurrogate reports whether text, which is JSON, escapes a UTF-16 surrogate without its other half.
@@ -239,7 +255,8 @@ func checkMembers(path string, text json.RawMessage, t reflect.Type) error {
 		if err := decoder.Decode(&value); err != nil {
 			return badRequest(at, err.Error())
 		}
-		if err := checkValue(at, value, field); err != nil {
+		end := int(decoder.InputOffset())
+		if err := checkValue(at, text[end-len(value):end], field); err != nil {
 			return err
 		}
 	}

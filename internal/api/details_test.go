@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -34,6 +35,36 @@ func TestRefusalNamesTheField(t *testing.T) {
 		if p.Field != c.field || !strings.Contains(p.Detail, c.detail) {
 			t.Errorf("%s %s %s: field %q, detail %q", c.method, c.path, c.body, p.Field, p.Detail)
 		}
+	}
+}
+
+// JSON Schema has 7.0 as an integer, however it is written, and 7.5 not.
+func TestIntegersWithAFractionOfZeros(t *testing.T) {
+	w := start(t, setup{})
+	for i, number := range []string{"24782", "24782.0", "24782.000"} {
+		body := fmt.Sprintf(`{"retention": {"max_events": %s , "max_bytes":1000.0},"labels":{"n":"1.0"}}`, number)
+		var got struct {
+			Retention struct {
+				MaxEvents int `json:"max_events"`
+				MaxBytes  int `json:"max_bytes"`
+			}
+			Labels map[string]string
+		}
+		w.ok(json.Unmarshal([]byte(w.do("PUT", fmt.Sprintf("/v1/streams/s%d", i), body).body), &got))
+		if got.Retention.MaxEvents != 24782 || got.Retention.MaxBytes != 1000 || got.Labels["n"] != "1.0" {
+			t.Errorf("%s: %+v", body, got)
+		}
+	}
+	for _, number := range []string{"24782.5", "24782.", `"24782.0"`} {
+		body := fmt.Sprintf(`{"retention":{"max_events":%s}}`, number)
+		if got := w.do("PUT", "/v1/streams/s", body); got.status < 400 {
+			t.Errorf("%s: %d", number, got.status)
+		}
+	}
+	w.do("PUT", "/v1/streams/data", `{}`)
+	w.do("POST", "/v1/streams/data/events", `{"data":1.0}`)
+	if page := w.do("GET", "/v1/streams/data/events", "").body; !strings.Contains(page, `"data":1.0`) {
+		t.Errorf("published data are changed: %s", page)
 	}
 }
 

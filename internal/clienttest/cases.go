@@ -28,6 +28,7 @@ var cases = []testCase{
 	{"answers of others", "5 10", []string{KindReprise}, answersOfOthers, false},
 	{"foreign events", "12", []string{KindReprise}, foreignEvents, false},
 	{"foreign ids", "12", []string{KindReprise}, foreignIDs, false},
+	{"compressed anyway", "14", nil, compressedAnyway, false},
 	{"errors at once", "5", []string{KindReprise}, errorsAtOnce, false},
 	{"gaps", "8", []string{KindReprise, "gap"}, gaps, false},
 	{"lost history", "2 8", []string{KindReprise, "gap"}, lostHistory, false},
@@ -38,6 +39,7 @@ var cases = []testCase{
 	{"killed client", "1", nil, killedClient, false},
 	{"stop", "9", nil, stop, false},
 	{"start once", "7", []string{"run"}, startOnce, false},
+	{"left early", "15", []string{"run"}, leftEarly, false},
 	{"publish once", "7", []string{"publish"}, publishOnce, false},
 }
 

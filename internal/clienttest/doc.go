@@ -29,9 +29,9 @@
 // follow follows a stream, after a cursor if there is one. url is the server's base; source is the whole URL for
 // readers of any source, which send the token as "Authorization: Bearer ..." and the cursor as "Last-Event-ID". The
 // waits bound the client's own backoff, and idle_ms is the silence after which a connection is dead; a client without
-// such a setting leaves it out. gap is "yield" or "fail". run starts an execution and follows it. publish publishes
-// count events of type "note", whose data is {"n":1}, {"n":2}, ..., each once, in order. stop ends the command of that
-// id.
+// such a setting leaves it out. gap is "yield" or "fail". run starts an execution and follows it. Without "execution"
+// the client chooses the id; "detach":true lets the command go on when it is stopped. publish publishes count events
+// of type "note", whose data is {"n":1}, {"n":2}, ..., each once, in order. stop ends the command of that id.
 //
 // What is written back:
 //

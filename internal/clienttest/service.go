@@ -31,6 +31,7 @@ type Command struct {
 	MaxWaitMS int      `json:"max_wait_ms,omitempty"`
 	IdleMS    int      `json:"idle_ms,omitempty"`
 	Argv      []string `json:"argv,omitempty"`
+	Detach    bool     `json:"detach,omitempty"`
 	Count     int      `json:"count,omitempty"`
 }
 

@@ -182,17 +182,23 @@ func (c *testCase) try(ctx context.Context, opts *Options, server *server) (Resu
 
 // follow makes the service follow a stream at an address. change, if not nil, modifies the command.
 func (r *run) follow(addr, stream string, change func(*Command)) *task {
+	return r.service.do(followCommand(addr, r.server.token, stream, change))
+}
+
+// followCommand is the command to follow a stream. Its URL and stream and its source say the same.
+func followCommand(addr, token, stream string, change func(*Command)) Command {
 	c := Command{
-		Do: "follow", URL: "http://" + addr, Token: r.server.token, Stream: stream, Gap: "yield",
-		Source: "http://" + addr + eventsPath(stream), MinWaitMS: 1, MaxWaitMS: 5, IdleMS: 1500,
+		Do: "follow", URL: "http://" + addr, Token: token, Stream: stream, Gap: "yield",
+		MinWaitMS: 1, MaxWaitMS: 5, IdleMS: 1500,
 	}
 	if change != nil {
 		change(&c)
 	}
+	c.Source = c.URL + eventsPath(c.Stream)
 	if len(c.Types) > 0 {
 		c.Source += "?types=" + strings.Join(c.Types, ",")
 	}
-	return r.service.do(c)
+	return c
 }
 
 // proxy starts a faulty network in front of an address. close counts its faults.

@@ -21,7 +21,7 @@ var surface = map[string]int{
 	"operation":              29,
 	"replica":                18,
 	"sse":                    13,
-	"sseclient":              14,
+	"sseclient":              15,
 	"ssehttp":                24,
 	"store/logstore":         20,
 	"store/memstore":         12,

@@ -5,6 +5,73 @@ package main
 // clientMutants are faults in clients, and in what the wire promises them.
 var clientMutants = []mutant{
 	{
+		name: "calls that wait go one by one", rule: "decision 50",
+		file: "client/coalesce.go", old: "		if n > 0 && (", new: "		if n > 0 && (true || ",
+		pkg: "./client", run: "TestCallsThatWaitArePublishedTogether",
+	},
+	{
+		name: "a wrong call fails the others", rule: "decision 50",
+		file: "client/coalesce.go", old: "	if len(batch) > 1 && refusedAsAWhole(err) {", new: "	if false {",
+		pkg: "./client", run: "TestCallsOfARefusedRequestAreSentForThemselves",
+	},
+	{
+		name: "a call that was cancelled is published", rule: "decision 50",
+		file: "client/coalesce.go",
+		old:  "	if own.sent == nil {\n", new: "	if own.sent == nil {\n		return\n",
+		pkg: "./client", run: "TestCancelledCallLeavesTheOthers",
+	},
+	{
+		name: "first contact has no limit", rule: "client rule 5",
+		file: "client/follow.go", old: "	if !met && f.opts.GiveUp == 0 && ", new: "	if false && ",
+		pkg: "./client", run: "TestFirstContactIsLimited",
+	},
+	{
+		name: "the debug log is not told of a drop", rule: "docs/clients.md, REPRISE_LOG",
+		file: "client/follow.go", old: "	f.state(stateWaiting, ", new: "	f.state(stateLive, ",
+		pkg: "./client", run: "TestDebugLogHasStatesAndNoToken",
+	},
+	{
+		name: "a POST is repeated", rule: "docs/clients.md, any source",
+		file: "sseclient/client.go", old: "	if isPassing(err) && !r.opts.repeats(err) {", new: "	if false {",
+		pkg: "./sseclient", run: "TestRequestsThatAreNotIdempotentAreNotRepeated",
+	},
+	{
+		name: "an integer has no fraction of zeros", rule: "docs/protocol.md, JSON Schema",
+		file: "internal/api/decode.go", old: "		dropZeroFraction(text)\n", new: "",
+		pkg: "./internal/api", run: "TestIntegersWithAFractionOfZeros",
+	},
+	{
+		name: "a run that is left goes on", rule: "client rule 15",
+		file: "client/run.go", old: "	if !f.started || ", new: "	if true || ",
+		pkg: "./client", run: "TestRunLeftEarlyIsCancelled",
+	},
+	{
+		name: "a named run that is left is cancelled", rule: "client rule 15",
+		file: "client/run.go", old: "		if run.ID == \"\" && !f.opts.Detach {", new: "		if !f.opts.Detach {",
+		pkg: "./client", run: "TestRunLeftEarlyIsCancelled",
+	},
+	{
+		name: "the id of a gap comes before its data", rule: "G1, docs/protocol.md",
+		file: "ssehttp/form.go",
+		old: "	dst = append(dst, \"event: \"+reprise.TypeGap+\"\\ndata: \"...)\n" +
+			"	return append(append(dst, data...), \"\\nid: \"+gap.Cursor+\"\\n\\n\"...)\n",
+		new: "	dst = append(dst, \"id: \"+gap.Cursor+\"\\nevent: \"+reprise.TypeGap+\"\\ndata: \"...)\n" +
+			"	return append(append(dst, data...), \"\\n\\n\"...)\n",
+		pkg: "./ssehttp", run: "TestIDIsTheLastFieldOfAFrame",
+	},
+	{
+		name: "gzip that nobody asked for is not decoded", rule: "client rule 14",
+		file: "internal/ssefollow/coding.go",
+		old:  "	case \"gzip\", \"x-gzip\":\n", new: "	case \"x-gzip\":\n",
+		pkg: "./internal/clienttest", run: "TestGoClientsPass",
+	},
+	{
+		name: "an unknown coding is no error", rule: "client rule 14",
+		file: "client/call.go",
+		old:  "err != nil && res.StatusCode < http.StatusBadRequest {", new: "err != nil && false {",
+		pkg: "./internal/clienttest", run: "TestGoClientsPass",
+	},
+	{
 		name: "a missing start is no gap event", rule: "G1, R2.11",
 		file: "ssehttp/request.go", old: "	if req.GapEvent && (req.After == ", new: "	if false && (req.After == ",
 		pkg: "./ssehttp", run: "TestMissingStartIsAGapEvent",

@@ -100,13 +100,17 @@ func RateLimited(after time.Duration) Problem {
 	return p
 }
 
-// Error returns the code and the detail, or the status if there is no code.
+// Error returns the code, the invalid member or parameter if there is one, and the detail; or the status if there is no
+// code.
 func (p Problem) Error() string {
 	switch {
 	case p.Code == "":
 		return fmt.Sprintf("status %d %s", p.Status, http.StatusText(p.Status))
 	case p.Detail == "":
 		return string(p.Code) + ": " + p.Title
+	}
+	if p.Field != "" && !strings.HasPrefix(p.Detail, p.Field) {
+		return string(p.Code) + ": " + p.Field + ": " + p.Detail
 	}
 	return string(p.Code) + ": " + p.Detail
 }

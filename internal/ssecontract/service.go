@@ -58,7 +58,8 @@ type params struct {
 
 // options are those of the client that p asks for.
 func (p *params) options() *sseclient.Options {
-	opts := &sseclient.Options{LastEventID: p.LastEventID, Method: p.Method, Header: http.Header{}}
+	// The contract is that of EventSource, which repeats every request.
+	opts := &sseclient.Options{LastEventID: p.LastEventID, Method: p.Method, Repeat: true, Header: http.Header{}}
 	for name, value := range p.Headers {
 		opts.Header.Set(name, value)
 	}

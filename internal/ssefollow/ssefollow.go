@@ -6,6 +6,7 @@ package ssefollow
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -42,6 +43,8 @@ var ErrStop = errors.New("the loop is left")
 var (
 	// ErrIdle: the connection was silent for longer than Loop.IdleTimeout.
 	ErrIdle = errors.New("the connection was silent for too long")
+	// ErrHeld is an ErrIdle: the header of an answer came, and no byte of its body.
+	ErrHeld = fmt.Errorf("%w: a header came and no event, so a proxy may hold the answer back", ErrIdle)
 	// ErrDropped: the answer ended, which the end of a stream alone is not.
 	ErrDropped = errors.New("the connection ended before the stream")
 )
@@ -153,9 +156,13 @@ func (l *Loop) connection(ctx context.Context, h Handler) error {
 	}
 	defer res.Body.Close()
 	body.body = res.Body
-	return l.blocks(ctx, h, sse.NewDecoder(body, &sse.DecoderOptions{
+	err = l.blocks(ctx, h, sse.NewDecoder(body, &sse.DecoderOptions{
 		LastEventID: h.LastEventID(), MaxBytes: l.MaxBytes, Comment: h.Comment,
 	}))
+	if !body.came && errors.Is(err, ErrIdle) {
+		err = ErrHeld
+	}
+	return err
 }
 
 // blocks hands out blocks until the connection ends.
@@ -195,6 +202,7 @@ type watchedBody struct {
 	handler Handler
 	fail    context.CancelCauseFunc // of ctx
 	size    int                     // of the next read
+	came    bool                    // something was read
 }
 
 func (w *watchedBody) Read(p []byte) (int, error) {
@@ -209,6 +217,7 @@ func (w *watchedBody) Read(p []byte) (int, error) {
 		w.idle.Stop()
 	}
 	w.handler.Woken()
+	w.came = w.came || n > 0
 	switch {
 	case n < w.size: // it says nothing: a chunk has ended, or the decoder has no more room
 	case time.Since(began) < fastRead:

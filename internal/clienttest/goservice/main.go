@@ -166,7 +166,9 @@ func (s *service) run(ctx context.Context, c clienttest.Command) error {
 	if err != nil {
 		return err
 	}
-	for e, err := range made.Run(ctx, client.StartRequest{ID: c.Execution, Argv: c.Argv}, s.options(c)) {
+	opts := s.options(c)
+	opts.Detach = c.Detach
+	for e, err := range made.Run(ctx, client.StartRequest{ID: c.Execution, Argv: c.Argv}, opts) {
 		if err != nil {
 			return err
 		}

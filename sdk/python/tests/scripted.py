@@ -21,11 +21,11 @@ def cursor(seq: int, epoch: str = EPOCH) -> str:
 def block(seq: int, epoch: str = EPOCH, type: str = "note", **members: object) -> str:
     """One event."""
     data = {"seq": seq, "time": "2026-11-20T09:30:00.000Z", **(members or {"data": seq})}
-    return f"id: {cursor(seq, epoch)}\nevent: {type}\ndata: {json.dumps(data)}\n\n"
+    return f"event: {type}\ndata: {json.dumps(data)}\nid: {cursor(seq, epoch)}\n\n"
 
 
 def gap(at: str, **members: object) -> str:
-    return f"id: {at}\nevent: gap\ndata: {json.dumps(members)}\n\n"
+    return f"event: gap\ndata: {json.dumps(members)}\nid: {at}\n\n"
 
 
 def end(seq: int, epoch: str = EPOCH) -> str:

@@ -56,9 +56,9 @@ async def follow(reprise, command):
 
 
 async def run(reprise, command):
-    await reprise.start(command["argv"], id=command["execution"])
-    async for event in reprise.follow(command["execution"], **options(command)):
-        give(command["id"], event)
+    chosen = {"id": command["execution"]} if "execution" in command else {}
+    detach = command.get("detach", False)
+    await reprise.run(command["argv"], detach=detach, on_event=lambda event: give(command["id"], event), **chosen)
 
 
 async def publish(reprise, command):

@@ -47,6 +47,11 @@ class Caller:
 def test_run_is_like_subprocess_run(server: Server, kind: str) -> None:
     with Caller(kind, server.url, server.token) as call:
         run = call.client.run
+        assert call(run, ["cat"], input=b"\xff").stdout == call(run, ["cat"], stdin=b"\xff").stdout == b"\xff"
+        with pytest.raises(TypeError, match="another name"):
+            call(run, ["cat"], input="a", stdin="b")
+        with pytest.raises(ProblemError, match="invalid: argvv: there is no such member"):
+            call(run, ["cat"], argvv=[])
         result = call(run, ["sh", "-c", "cat; echo err >&2; printf '\\377'; exit 3"], stdin="héé")
         assert (result.returncode, result.stdout, result.stderr) == (3, "héé".encode() + b"\xff", b"err\n")
         assert result.outcome == "exited"

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import os
+import re
 import socket
+import subprocess
+import sys
 import time
+import zlib
 from typing import Any
 
 import pytest
@@ -143,6 +149,48 @@ def test_silence_ends_a_connection_and_heartbeats_do_not(kind: str) -> None:
         assert [e.seq for e in read(kind, server.url, "", stream="s", idle_timeout=2, on_drop=drops.append)] == [1, 2]
         assert isinstance(drops[0].error, NetworkError)
         assert (drops[0].wait, drops[0].seq, drops[0].met) == (0, 1, True)
+
+
+def test_the_debug_log_has_states_and_causes_and_no_token(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    tail = f"Stream-Tail: {cursor(1)}\r\n"
+    with caplog.at_level("DEBUG", logger="reprise"):
+        assert seqs(kind, b"", stream(block(1), headers=tail), stream(end(2))) == [1, 2]
+    names = "connecting|live|caught up|waiting|ended"
+    states = [found[1] for r in caplog.records if (found := re.search(rf"follow stream s: ({names})", r.getMessage()))]
+    assert " ".join(states) == "connecting waiting connecting live caught up waiting connecting live ended"
+    assert "GET http://127.0.0.1" in caplog.text and "secret" not in caplog.text
+
+
+def test_the_debug_log_goes_to_stderr_when_the_environment_says_so(kind: str) -> None:
+    code = "import reprise; reprise.Reprise('http://127.0.0.1:9', 'secret', give_up=0).show('x')"
+    environment = {**os.environ, "REPRISE_LOG": "debug"}
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert "reprise: GET http://127.0.0.1:9/v1/executions/x: no answer" in run.stderr
+    assert "NetworkError: show execution x: http://127.0.0.1:9: " in run.stderr
+
+
+def test_an_answer_that_is_held_back_is_named(kind: str) -> None:
+    header = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+    with Scripted(lambda client: server.silent_after(header)(client), stream(end(1))) as server:
+        drops: list[Any] = []
+        assert [e.seq for e in read(kind, server.url, "", stream="s", idle_timeout=0.5, on_drop=drops.append)] == [1]
+        assert "a proxy may hold the answer back" in str(drops[0].error)
+
+
+def test_what_a_proxy_compresses_unasked_is_decoded_or_named(kind: str) -> None:
+    plain = stream(block(1), end(2)).split(b"\r\n\r\n", 1)[1]
+    raw = zlib.compressobj(wbits=-15)
+    for coding, body in (
+        ("gzip", gzip.compress(plain)),
+        ("Deflate", zlib.compress(plain)),
+        ("deflate", raw.compress(plain) + raw.flush()),
+    ):
+        sent = stream(headers=f"Content-Encoding: {coding}\r\n").removesuffix(b"retry: 1\n") + body
+        assert seqs(kind, sent) == [1, 2]
+    with pytest.raises(ProtocolError, match="content coding 'br'"):
+        seqs(kind, stream(block(1), end(2), headers="Content-Encoding: br\r\n"))
+    damaged = stream(block(1), headers="Content-Encoding: gzip\r\n")
+    assert seqs(kind, damaged, stream(block(1), end(2))) == [1, 2]
 
 
 def test_give_up(kind: str) -> None:

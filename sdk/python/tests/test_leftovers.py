@@ -119,14 +119,14 @@ def test_a_run_that_is_abandoned_is_cancelled_unless_it_was_named(server: Server
     async def main() -> None:
         async with AsyncReprise(server.url, server.token) as client:
             ids: list[str] = []
-            for name in (None, "named-run"):
+            for name in (None, "named-run", "detached"):
                 started = asyncio.Event()
 
                 def note(event: object, started: asyncio.Event = started) -> None:
                     ids.append(getattr(event, "id", ""))
                     started.set()
 
-                options: Any = {} if name is None else {"id": name}
+                options: Any = {} if name is None else {"detach": True} if name == "detached" else {"id": name}
                 task = asyncio.create_task(client.run(["sleep", "30"], on_event=note, **options))
                 await asyncio.wait_for(started.wait(), 120)
                 task.cancel()
@@ -134,8 +134,9 @@ def test_a_run_that_is_abandoned_is_cancelled_unless_it_was_named(server: Server
                     await task
             events = [event async for event in client.follow(ids[0])]
             assert events[-1].object["outcome"] == "cancelled"
-            assert (await client.show("named-run")).status == "running"
-            await client.cancel("named-run")
+            for going in ("named-run", ids[2]):
+                assert (await client.show(going)).status == "running"
+                await client.cancel(going)
 
     asyncio.run(main())
 

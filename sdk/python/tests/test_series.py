@@ -28,7 +28,7 @@ VALUES: list[object] = [
 
 
 def block(seq: int, member: str, type: str = "note") -> bytes:
-    return f'id: {seq}{REST}\nevent: {type}\ndata: {{"seq":{seq},"time":"{TIME}",{member}}}\n\n'.encode()
+    return f'event: {type}\ndata: {{"seq":{seq},"time":"{TIME}",{member}}}\nid: {seq}{REST}\n\n'.encode()
 
 
 def feed(body: bytes, size: int) -> Iterator[Event]:

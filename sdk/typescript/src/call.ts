@@ -50,6 +50,8 @@ export interface Settings {
   giveUp: number | undefined
   timeout: number
   headers: Record<string, string>
+  /** Gets the lines of a debug log. */
+  log?: ((line: string) => void) | undefined
 }
 
 const defaultGiveUp = 30_000
@@ -113,6 +115,7 @@ export class Caller {
           spell.allows(error, this.met, giveUp, pause) ||
           (isRetryable(error) && !wait.outlasts(giveUp ?? defaultGiveUp, pause))
         if (!again || (request.once && !isUnsent(error))) throw givenUp(error, request.op, wait.tries)
+        this.settings.log?.(`${request.op}: waiting ${Math.round(pause)} ms after attempt ${wait.tries}: ${error}`)
         await sleep(pause, signal)
       }
     }
@@ -133,11 +136,22 @@ export class Caller {
     const init: RequestInit = { method: request.method, headers, redirect: 'manual', cache: 'no-store' }
     if (request.body !== undefined) init.body = request.body as BodyInit
     if (signal) init.signal = signal
+    const { log } = settings
+    const what = log && `${request.method} ${settings.base}${request.path}` // the query may hold a ticket
+    let response: Response
     try {
-      return await settings.fetch(settings.base + request.path + (query ? `?${query}` : ''), init)
+      response = await settings.fetch(settings.base + request.path + (query ? `?${query}` : ''), init)
     } catch (error) {
-      throw broken(error, signal)
+      log?.(`${what}: no answer: ${error}`)
+      throw broken(error, signal, settings.base)
     }
+    log?.(`${what}: status ${response.status}`)
+    const coding = response.headers.get('Content-Encoding') ?? ''
+    if (!decoded.test(coding) && response.ok) {
+      response.body?.cancel().catch(ignore)
+      throw unknownCoding(response.status, coding)
+    }
+    return response
   }
 
   /** Throws for an answer that is not a success. */
@@ -168,6 +182,14 @@ export class Caller {
 
 function ignore(): void {}
 
+/** The content codings that fetch decodes, whether or not they were asked for. */
+const decoded = /^((x-)?gzip|deflate|br|zstd|identity|[ ,])*$/i
+
+/** The error for an answer in a content coding that the platform does not decode: a proxy compresses unasked. */
+export function unknownCoding(status: number, coding: string): ForeignError {
+  return new ForeignError(status, `the answer is compressed (${coding}), which was not asked for`)
+}
+
 const tooLate = () => new ConnectionError('the server takes too long to answer', { code: 'timeout' })
 
 /** Makes errors of fetch our own while an answer is read. */
@@ -180,13 +202,13 @@ async function reading<T>(value: Promise<T>, signal: AbortSignal | undefined): P
 }
 
 /** The error for a request or answer that failed: the reason, where it failed because signal was aborted. */
-export function broken(error: unknown, signal: AbortSignal | undefined): unknown {
+export function broken(error: unknown, signal: AbortSignal | undefined, url?: string): unknown {
   if (signal?.aborted) return signal.reason
   if (error instanceof RepriseError) return error
   const cause = (error as { cause?: { code?: string; message?: string } }).cause
   // What Node says of a certificate; browsers do not tell.
   const terminal = /^(CERT_|ERR_TLS_CERT|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/.test(cause?.code ?? '')
-  const message = error instanceof Error ? error.message : String(error)
+  const message = (url ? `${url}: ` : '') + (error instanceof Error ? error.message : String(error))
   return new ConnectionError(cause?.message ? `${message}: ${cause.message}` : message, { cause: error, retryable: !terminal })
 }
 

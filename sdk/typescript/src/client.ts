@@ -2,7 +2,7 @@ import { Caller, type Request, type Settings, checkName, jsonRequest, parameters
 import { InvalidError } from './errors.js'
 import type { ExecutionEvent } from './event.js'
 import { Follow, Run } from './loop.js'
-import type { FollowOptions } from './follow.js'
+import type { FollowOptions, RunOptions } from './follow.js'
 import { Files } from './files.js'
 import { randomID } from './id.js'
 import { Interpreters } from './interpreters.js'
@@ -13,7 +13,8 @@ import { Producer, type ProducerOptions } from './producer.js'
 import { lazyStream, part } from './part.js'
 import { Replicas, Sessions, Streams, Tasks, Tickets } from './resources.js'
 import { Stdin, writeStdin } from './stdin.js'
-import type { Execution, ExecutionList, ExecutionQuery, Screen, StartRequest, StdinState } from './wire.js'
+import { within } from './wait.js'
+import type { Execution, ExecutionList, ExecutionQuery, NewEvent, Screen, StartRequest, StdinState } from './wire.js'
 
 /** Returns a token. Its `fetch`, if it has one, sends all requests with it. */
 export type TokenSource = (() => string | Promise<string>) & { readonly fetch?: typeof fetch }
@@ -42,6 +43,11 @@ export interface Options {
    * from the server, such as a proxy's 404, once the server has answered this client; 0: no retry.
    */
   giveUp?: number
+  /**
+   * Gets the lines of a debug log: requests, answers, states of loops, and causes of waits, but no token. Default: console.error if
+   * REPRISE_LOG of the environment is `debug`, and otherwise nothing.
+   */
+  log?: (line: string) => void
   /** Limits one attempt of a call, except calls that wait for an event by design. Default: 30,000. */
   timeout?: number
 }
@@ -106,10 +112,12 @@ export class Reprise {
 
   /**
    * Starts an execution and follows it; the answer to the start contains the first events. However often the connection breaks,
-   * the command runs once. A second loop attaches to the same execution. `options.after` is ignored. A request with a `key`,
-   * or with an `idempotencyKey` and no `id`, is refused, because the server chooses its id: call `start`, then `follow`.
+   * the command runs once. A second loop attaches to the same execution. `options.after` is ignored. A loop that is left before the
+   * end, by a break, an error or `options.signal`, cancels the command, unless the request has an `id` or `options.detach` is set.
+   * A request with a `key`, or with an `idempotencyKey` and no `id`, is refused, because the server chooses its id: call `start`,
+   * then `follow`.
    */
-  run(request: StartRequest, options: FollowOptions = {}): Run {
+  run(request: StartRequest, options: RunOptions = {}): Run {
     if (request.key || (request.idempotencyKey && !request.id)) throw new InvalidError('call start(), then follow() with the id of the answer')
     const { hold, ...members } = request
     const { id, start } = startRequest(members)
@@ -118,7 +126,8 @@ export class Reprise {
     start.headers = { ...start.headers, Accept: 'text/event-stream' }
     // A loop over some types is not told when other events have passed.
     if (hold && !options.types?.length) start.headers[receiptsHeader] = 'yes'
-    return new Run(id, { ...target, start }, options)
+    const onLeft = request.id || options.detach ? {} : { onLeft: () => this.abandon(id) }
+    return new Run(id, { ...target, start, ...onLeft }, options)
   }
 
   /**
@@ -222,9 +231,20 @@ export class Reprise {
     return this.caller.empty(this.plain(`remove execution ${id}`, 'DELETE', id), options?.signal)
   }
 
-  /** Returns a Producer for a stream, which must exist when it publishes. */
-  producer(stream: string, options?: ProducerOptions): Producer {
-    return new Producer(this.caller, stream, options)
+  /**
+   * Returns a Producer for a stream, which must exist when it publishes. A type limits what it takes:
+   *
+   *     const producer = reprise.producer<{ type: 'token'; data: string } | { type: 'usage'; data: { tokens: number } }>('answer')
+   */
+  producer<E extends NewEvent = NewEvent>(stream: string, options?: ProducerOptions): Producer<E> {
+    return new Producer<E>(this.caller, stream, options)
+  }
+
+  /** Cancels an execution by one request, for a loop that was left. */
+  private async abandon(id: string): Promise<void> {
+    const cancel = this.plain('', 'POST', id, '/cancel')
+    const send = async (signal: AbortSignal) => (await this.caller.send(cancel, signal)).body?.cancel()
+    await within(lastWord, () => undefined, undefined, send).catch(() => {})
   }
 
   /** Reads bytes of an execution. The code for that is loaded on first use. */
@@ -238,6 +258,9 @@ export class Reprise {
     return { op, method, path: pathOf('executions', id, rest) }
   }
 }
+
+/** Bounds what an abandoned loop does last, in milliseconds. */
+const lastWord = 5000
 
 /** The request of every attempt, with its id, '' with a key of either kind. */
 function startRequest(request: StartRequest): { id: string; start: Request } {
@@ -269,5 +292,6 @@ function settingsOf(options: Options): Settings {
     giveUp: options.giveUp,
     timeout: options.timeout ?? 30_000,
     headers: options.headers ?? {},
+    log: options.log ?? (env?.['REPRISE_LOG'] === 'debug' ? (line) => console.error(`reprise: ${line}`) : undefined),
   }
 }

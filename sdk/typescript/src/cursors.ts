@@ -15,12 +15,18 @@ export class MemoryCursor implements CursorStore {
   }
 }
 
+/** What LocalStorageCursor needs of a `Storage`, whose type is known only where the types of pages are. */
+export interface TextStorage {
+  getItem(key: string): string | null
+  setItem(key: string, value: string): void
+}
+
 /** Keeps a cursor in the localStorage of a page, or in another Storage, under a key. Tabs must not share a key. */
 export class LocalStorageCursor implements CursorStore {
   /** @param storage default: localStorage */
   constructor(
     private readonly key: string,
-    private readonly storage: Pick<Storage, 'getItem' | 'setItem'> = localStorage,
+    private readonly storage: TextStorage = localStorage,
   ) {}
 
   load(): string | undefined {

@@ -49,7 +49,8 @@ export class ProblemError extends RepriseError {
   readonly problem: Problem
 
   constructor(problem: Problem) {
-    super(problem.code, problem.retryable, `${problem.code}: ${problem.detail || problem.title}`)
+    const { code, field, title, detail = title } = problem
+    super(code, problem.retryable, `${code}: ${field && !detail.startsWith(field) ? `${field}: ` : ''}${detail || title}`)
     this.problem = problem
   }
 

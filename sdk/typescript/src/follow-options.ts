@@ -45,6 +45,15 @@ export interface FollowOptions {
   ticket?: string | (() => string | Promise<string>)
 }
 
+/** Options of running a command. */
+export interface RunOptions extends FollowOptions {
+  /**
+   * Lets the command go on if the loop is left before its end. Otherwise it is cancelled, unless the request has an `id` by which the
+   * program can find it again.
+   */
+  detach?: boolean
+}
+
 /** A connection that was lost or could not be opened. */
 export interface Drop {
   error: unknown
@@ -68,6 +77,8 @@ export interface Target {
   path: string
   /** Sent in place of the first GET, until an event has come. */
   start?: Request
+  /** Is called at the end of a loop that has sent its request and was left before the end of the stream. */
+  onLeft?: () => Promise<void>
   /** Is called when the server has answered with events. */
   onAnswer?: () => void
 }

@@ -1,4 +1,4 @@
-import { type Request, broken, checkName, hasType, notOurs, parameters, receiptsHeader } from './call.js'
+import { type Request, broken, checkName, hasType, notOurs, parameters, receiptsHeader, unknownCoding } from './call.js'
 import { isCursorText, parseCursor } from './cursor.js'
 import {
   ConnectionError,
@@ -25,7 +25,7 @@ import { Track } from './track.js'
 import { type Failures, type Linked, linked, sleep } from './wait.js'
 import type { Gap } from './wire.js'
 
-export type { Drop, FollowOptions, Target } from './follow-options.js'
+export type { Drop, FollowOptions, RunOptions, Target } from './follow-options.js'
 
 /** The longest wait between connections that a server may ask for. */
 const maxAsked = 3600_000
@@ -53,6 +53,8 @@ interface Connection {
   scope: Linked
   reader: ReadableStreamDefaultReader<Uint8Array>
   decoder: Decoder
+  /** Bytes of the body have come. */
+  came?: boolean
 }
 
 /** One loop over the events of a stream. */
@@ -67,6 +69,8 @@ export class Follower implements AsyncIterator<Received, undefined> {
   private connection: Connection | undefined
   private busy: Promise<unknown> | undefined
   private begun = false
+  private sent = false // a request was sent
+  private refused = false // by the server
   private ended = false // the end event or a 204 of the server was received
   private finished = false
   /** The event that the program is handling. */
@@ -82,6 +86,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
 
   private retry = 0
   private faults = 0
+  private tail = 0 // the seq of Stream-Tail of the response, until that has been reached
   private opened = 0 // when the current response began
   private live = false // the connection has delivered an event or a heartbeat
   private fromFirst = false // the reader has asked for all events from the first
@@ -163,16 +168,24 @@ export class Follower implements AsyncIterator<Received, undefined> {
     } catch (error) {
       if (this.finished) return { value: undefined, done: true } // return() was called and cleans up
       this.finished = true
+      this.refused = error instanceof ProblemError
       await this.finish().catch(() => {}) // report the first error only
       throw error
     }
     return { value: undefined, done: true }
   }
 
+  /** Writes the state of the loop to the debug log. */
+  private state(name: string, detail = ''): void {
+    this.target.caller.settings.log?.(`${this.target.op}: ${name} at ${this.track.cursor || 'the start'} ${detail}`)
+  }
+
   private async finish(): Promise<void> {
+    this.state('ended')
     this.disconnect()
     this.scope.unlink()
     await this.receipts?.stop()
+    if (this.sent && !this.ended && !this.refused) await this.target.onLeft?.()
     await this.saver.flush()
   }
 
@@ -238,7 +251,10 @@ export class Follower implements AsyncIterator<Received, undefined> {
     const scope = linked(this.scope.signal)
     const idle = this.watch(scope)
     try {
-      const response = await caller.send(await this.request(), scope.signal)
+      const request = await this.request()
+      this.sent = true
+      this.state('connecting')
+      const response = await caller.send(request, scope.signal)
       await caller.refuse(response)
       if (response.status === 204 && response.headers.get('Stream-Outcome')) {
         this.ended = true // everything including the end was read before; without an outcome it is not from the server
@@ -254,7 +270,9 @@ export class Follower implements AsyncIterator<Received, undefined> {
       }
       this.live = this.ticketRefused = false
       this.opened = performance.now()
-      this.track.answered(response.headers.get('Stream-Tail') ?? '')
+      const tail = response.headers.get('Stream-Tail') ?? ''
+      this.track.answered(tail)
+      this.tail = parseCursor(tail)?.seq ?? 0
       this.firstGap = this.filteredStart(response.headers)
       this.target.onAnswer?.()
       return { scope, reader: response.body.getReader(), decoder: new Decoder({ onComment: () => this.heartbeat() }) }
@@ -271,13 +289,20 @@ export class Follower implements AsyncIterator<Received, undefined> {
   private watch(scope: Linked): ReturnType<typeof setTimeout> {
     const silence = this.options.idleTimeout ?? 45_000
     return setTimeout(() => {
-      scope.abort(new ConnectionError('the connection is silent', { code: 'timeout' }))
+      const { connection } = this
+      const held = connection && !connection.came ? ': a header came and no event, so a proxy may hold the answer back' : ''
+      scope.abort(new ConnectionError(`the connection is silent${held}`, { code: 'timeout' }))
     }, silence)
   }
 
   /** Reads once. Time that the loop body takes does not count as silence. */
-  private async read({ scope, reader, decoder }: Connection): Promise<void> {
+  private async read(connection: Connection): Promise<void> {
+    const { scope, reader, decoder } = connection
     this.receipts?.drained()
+    if (this.tail > 0 && this.track.seq >= this.tail) {
+      this.tail = 0
+      this.state('caught up')
+    }
     this.saver.beginWait((error) => scope.abort(error))
     const idle = this.watch(scope)
     let chunk: Uint8Array | undefined
@@ -291,6 +316,8 @@ export class Follower implements AsyncIterator<Received, undefined> {
     }
     scope.signal.throwIfAborted()
     if (!chunk) throw new ConnectionError('the connection ended before the stream')
+    connection.came = true
+    if (chunk[0] === 0x28 && chunk[1] === 0xb5) throw unknownCoding(200, 'zstd') // not every platform decodes it
     this.receipts?.received(chunk.length)
     decoder.push(chunk)
   }
@@ -415,6 +442,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
   private alive(): void {
     if (this.live) return
     this.live = true
+    this.state('live')
     this.options.onConnected?.()
   }
 
@@ -438,6 +466,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     }
     if (!again || this.wait.outlasts(giveUp, pause)) throw givenUp(error, op, this.wait.tries)
     const { since, tries } = this.wait
+    this.state('waiting', `${Math.round(pause)} ms after attempt ${tries}: ${error}`)
     onDrop?.({ error, lasting: performance.now() - since, tries, wait: pause, seq: this.track.seq, met })
     await this.saver.flush() // the wait may be long
     await sleep(pause, this.scope.signal)

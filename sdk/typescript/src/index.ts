@@ -1,5 +1,5 @@
 export { type CallOptions, type Options, Reprise, type TokenSource } from './client.js'
-export { IndexedDBCursor, LocalStorageCursor, MemoryCursor } from './cursors.js'
+export { IndexedDBCursor, LocalStorageCursor, MemoryCursor, type TextStorage } from './cursors.js'
 export {
   ConnectionError,
   ForeignError,
@@ -26,7 +26,7 @@ export type {
 } from './event.js'
 export type { DownloadOptions } from './download.js'
 export type { ChangeEvent, Files } from './files.js'
-export type { Drop, FollowOptions } from './follow.js'
+export type { Drop, FollowOptions, RunOptions } from './follow.js'
 export type { CodeResult, Interpreters } from './interpreters.js'
 export type { Keys } from './keys.js'
 export type { Follow, Run, RunResult } from './loop.js'

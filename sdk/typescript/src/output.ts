@@ -120,7 +120,8 @@ export class OutputReader {
       if (etag && this.offset === 0) this.sum = new (await import('./sha256.js')).SHA256()
       this.etag = etag ?? ''
       const length = response.headers.get('Content-Length')
-      if (!this.options.follow && this.end < 0 && length !== null) this.end = this.offset + Number(length)
+      const plain = !response.headers.has('Content-Encoding') // otherwise the length is of the compressed bytes
+      if (plain && !this.options.follow && this.end < 0 && length !== null) this.end = this.offset + Number(length)
       return (response.body ?? new ReadableStream<Uint8Array>({ start: (empty) => empty.close() })).getReader()
     } finally {
       clearTimeout(timer)

@@ -4,7 +4,7 @@ import type { Decoder } from './sse.js'
 /** The most values that are parsed together. */
 const maxAhead = 64
 
-const DOT = 46
+const COMMA = 44
 
 const seqMember = '{"seq":'
 /** The length of the text between the digits of the seq and the published data. */
@@ -21,9 +21,9 @@ const patterns = new Map<string, RegExp>()
 /**
  * Consecutive events of one type in one chunk, in exactly the form that the server writes most often:
  *
- *     id: <seq><tail>
  *     event: <type>
  *     data: {"seq":7,"time":"2026-11-20T09:30:00.000Z","text":"..."}
+ *     id: <seq><tail>
  *
  * or "data" in place of "text". An event is not parsed before the program asks for its members.
  */
@@ -55,25 +55,24 @@ export class Series {
     const { text } = decoder
     let at = decoder.blockStart
     // The pattern is for the whole chunk: it must not be tried on each event of one that repeats events.
-    if (at < 0 || text.length > maxChunk || !text.startsWith(`${seq}${tail}\nevent: `, at + 4)) return undefined
-    const width = digits(seq)
-    const typeAt = at + 4 + width + tail.length + 8
-    const type = text.slice(typeAt, text.indexOf('\n', typeAt))
-    if (ownTypes.has(type)) return undefined
-    const member = typeAt + type.length + 7 + seqMember.length + width + timeLength
-    const isText = text.startsWith('"text":"', member)
+    if (at < 0 || text.length > maxChunk) return undefined
+    const type = text.slice(at + 7, text.indexOf('\n', at))
+    const seqAt = 7 + type.length + 7 + seqMember.length // from the beginning of an event
+    if (ownTypes.has(type) || !text.startsWith(`\ndata: ${seqMember}${seq},`, at + 7 + type.length)) return undefined
+    const isText = text.startsWith('"text":"', at + seqAt + digits(seq) + timeLength)
     const pattern = patternOf(tail, type, isText)
     pattern.lastIndex = at
     if (!pattern.test(text)) return undefined
     const series = new Series(text, seq, tail, type, isText, parse)
-    const payload = member - at - 2 * width + (isText ? 8 : 7) // without the digits of the seqs
+    const payload = timeLength + (isText ? 8 : 7)
+    const idLength = '\nid: \n\n'.length + tail.length
     for (const { lastIndex } = pattern; at < lastIndex; seq++) {
-      const dot = numberEnd(text, at + 4, seq)
-      if (dot < 0) break
-      const start = at + payload + 2 * (dot - at - 4)
-      const end = text.indexOf('\n', start)
-      series.bounds.push(start, end)
-      at = end + 2
+      const numberAt = at + seqAt
+      const comma = numberEnd(text, numberAt, seq)
+      if (comma < 0) break
+      const end = text.indexOf('\n', comma + payload)
+      series.bounds.push(comma + payload, end)
+      at = end + idLength + comma - numberAt
     }
     decoder.skip(at)
     return series
@@ -194,17 +193,18 @@ function patternOf(tail: string, type: string, isText: boolean): RegExp {
   let pattern = patterns.get(known)
   if (!pattern) {
     const quoted = (text: string) => text.replace(/\W/g, (c) => '\\u' + c.charCodeAt(0).toString(16).padStart(4, '0'))
-    const head = `id: ([1-9][0-9]*)${quoted(tail)}\nevent: ${quoted(type)}\ndata: ${seqMember}\\1,"time":".{24}",`
-    pattern = new RegExp(`(?:${head}${isText ? `"text":"${restOfText}` : '"data":[^\\n]*'}}\n\n)+`, 'y')
+    const head = `event: ${quoted(type)}\ndata: ${seqMember}([1-9][0-9]*),"time":".{24}",`
+    const data = isText ? `"text":"${restOfText}` : '"data":[^\\n]*'
+    pattern = new RegExp(`(?:${head}${data}}\nid: \\1${quoted(tail)}\n\n)+`, 'y')
     if (patterns.size > 32) patterns.clear()
     patterns.set(known, pattern)
   }
   return pattern
 }
 
-/** The offset behind the digits at an offset, up to a dot, if they are those of n; otherwise -1. */
+/** The offset behind the digits at an offset, up to a comma, if they are those of n; otherwise -1. */
 function numberEnd(text: string, at: number, n: number): number {
   let value = 0
-  for (let c; (c = text.charCodeAt(at)) !== DOT; at++) value = value * 10 + c - 48
+  for (let c; (c = text.charCodeAt(at)) !== COMMA; at++) value = value * 10 + c - 48
   return value === n ? at : -1
 }

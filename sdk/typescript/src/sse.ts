@@ -142,7 +142,7 @@ export class Decoder {
    * @internal
    */
   get blockStart(): number {
-    return this.blockBegun || !this.text.startsWith('id: ', this.at) ? -1 : this.at
+    return this.blockBegun || !this.text.startsWith('event: ', this.at) ? -1 : this.at
   }
 
   /**

@@ -4,7 +4,7 @@ import { getEventListeners } from 'node:events'
 import { test } from 'node:test'
 import { ForeignSpell } from '#esm/foreign.js'
 import { Admin } from 'reprise/admin'
-import { ForeignError, GapError, MemoryCursor, ProblemError, ProtocolError, type Reprise, RepriseError } from 'reprise'
+import { ForeignError, GapError, MemoryCursor, ProblemError, ProtocolError, Reprise, RepriseError } from 'reprise'
 import { type Answer, all, cursor, end, epoch, event, foreign, gap, otherEpoch, problem, script, stream, until } from './script.js'
 
 const seqs = async (events: AsyncIterable<{ seq: number }>) => (await all(events)).map((event) => event.seq)
@@ -269,6 +269,38 @@ test('a silent connection is given up, one with heartbeats is not', { timeout: 2
   }
 })
 
+test('an answer that is held back, and a coding that is not decoded, are named', async (t) => {
+  const header = 'HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n'
+  const answers: Answer[] = [
+    (_, response) => response.writeHead(200, { 'Content-Type': 'text/event-stream' }).flushHeaders(),
+    (_, response) => response.socket!.end(`${header}Content-Encoding: compress\r\n\r\n`),
+    (_, response) => response.socket!.end(Buffer.concat([Buffer.from(`${header}\r\n`), Buffer.from([0x28, 0xb5, 0x2f, 0xfd])])),
+  ]
+  const s = await script(t, ...answers, stream([end(1)]))
+  const told: string[] = []
+  const onDrop = (drop: { error: unknown }) => void told.push((drop.error as Error).message)
+  assert.deepEqual(await seqs(s.client().follow('x', { idleTimeout: 500, onDrop })), [1])
+  const named = [/a proxy may hold the answer back/, /compressed \(compress\)/, /compressed \(zstd\)/]
+  assert.deepEqual(told.map((text, i) => named[i]!.test(text)), [true, true, true], told.join('\n'))
+})
+
+test('the debug log has the states of a loop, causes and no token', async (t) => {
+  const lose: Answer = (_, response) => void response.destroy()
+  const s = await script(t, lose, stream([event(1)], { headers: { 'Stream-Tail': cursor(1) } }), stream([end(2)]))
+  const lines: string[] = []
+  await seqs(s.client({ log: (line) => lines.push(line) }).follow('x'))
+  const states = lines.flatMap((line) => /: (connecting|live|caught up|waiting|ended)/.exec(line)?.[1] ?? [])
+  const want = ['connecting', 'waiting', 'connecting', 'live', 'caught up', 'waiting', 'connecting', 'live', 'ended']
+  assert.deepEqual(states, want, lines.join('\n'))
+  const text = lines.join('\n')
+  assert.ok(text.includes(`GET ${s.url}/v1/executions/x/events: status 200`) && !text.includes('secret'), text)
+})
+
+test('the error of a lost request names the URL', async () => {
+  const reprise = new Reprise({ url: 'http://127.0.0.1:9', token: '', giveUp: 0 })
+  await assert.rejects(reprise.show('x'), /^ConnectionError: show execution x: http:\/\/127.0.0.1:9: /)
+})
+
 test('a server that never answers is given up', async (t) => {
   const s = await script(t, () => {}, stream([end(1)]))
   assert.deepEqual(await seqs(s.client().follow('x', { idleTimeout: 1000 })), [1])
@@ -442,6 +474,49 @@ test('a file is not moved again, nor a directory made, by a request that may hav
     await Promise.allSettled([call(s.client())])
     assert.equal(s.requests.length, requests)
   }
+})
+
+test('calls of a producer that wait go together, and each is told what is its own', async (t) => {
+  const bodies: string[] = []
+  const published = (first: number, last: number) => JSON.stringify({ first, last, cursor: cursor(last) })
+  const answer = (body: string, status = 200): Answer => (request, response) => {
+    let text = ''
+    request.on('data', (chunk) => (text += chunk))
+    request.on('end', () => {
+      bodies.push(`${request.headers['producer-seq']} ${text}`)
+      const type = status < 300 ? 'application/json' : 'application/problem+json'
+      response.writeHead(status, { 'Content-Type': type }).end(body)
+    })
+  }
+  const invalid = JSON.stringify({ code: 'invalid', title: 'x', retryable: false })
+  const s = await script(
+    t,
+    answer(published(1, 1)),
+    answer(published(2, 4)),
+    ...[answer(invalid, 422), answer(published(5, 5)), answer(invalid, 422), answer(published(6, 6))],
+  )
+  const producer = s.client().producer('x')
+  const first = producer.publish({ data: 1 })
+  await until('a request', () => bodies.length > 0)
+  const stop = new AbortController()
+  const left = producer.publish({ data: 'left' }, { signal: stop.signal })
+  const [second, third] = [producer.publish({ data: 2 }), producer.publish([{ data: 3 }, { data: 4 }])]
+  stop.abort(new Error('enough'))
+  await assert.rejects(left, /enough/)
+  const got = await Promise.all([first, second, third])
+  assert.deepEqual(got.map(({ first, last, cursor }) => [first, last, cursor]), [
+    [1, 1, cursor(1)],
+    [2, 2, cursor(2)],
+    [3, 4, cursor(4)],
+  ])
+  const each = await Promise.allSettled([5, 6, 7].map((data) => producer.publish({ data })))
+  assert.deepEqual(each.map(({ status }) => status), ['fulfilled', 'rejected', 'fulfilled'])
+  assert.deepEqual(bodies, [
+    '0 {"events":[{"data":1}]}',
+    '1 {"events":[{"data":2},{"data":3},{"data":4}]}',
+    '2 {"events":[{"data":5},{"data":6},{"data":7}]}',
+    ...['2 {"events":[{"data":5}]}', '3 {"events":[{"data":6}]}', '3 {"events":[{"data":7}]}'],
+  ])
 })
 
 test('after a publish in doubt, a producer with state sends those events again and no others', async (t) => {

@@ -28,6 +28,46 @@ test('run gives the output and the outcome', async () => {
   assert.equal((await reprise.show(run.id)).exit_code, 3)
 })
 
+test('the type of a producer limits what it takes', async () => {
+  type Piece = { type: 'token'; data: string } | { type: 'usage'; data: { tokens: number } }
+  const name = `typed-${Math.random()}`
+  await reprise.streams.create(name)
+  const producer = reprise.producer<Piece>(name)
+  await producer.publish([{ type: 'token', data: 'a' }, { type: 'usage', data: { tokens: 1 } }])
+  // @ts-expect-error the data of a token is text
+  await producer.publish({ type: 'token', data: 7 })
+  // @ts-expect-error there is no such type
+  await producer.publish({ type: 'tokens', data: 'b' })
+  assert.equal((await reprise.streams.page(name)).events.length, 4)
+})
+
+test('the error of a refused request names the member', async () => {
+  const wrong = { argv: ['true'], argvv: [] } as never
+  await assert.rejects(reprise.start(wrong), { message: /^start execution \w+: invalid: argvv: there is no such member$/ })
+})
+
+test('a run that is left is cancelled, unless it was named or detached', async () => {
+  const command = 'echo begun; exec sleep 600'
+  const leave = async (run: AsyncIterable<{ type: string }>) => {
+    for await (const event of run) if (event.type === 'stdout') break
+  }
+  const left = reprise.run({ command })
+  await leave(left)
+  const stop = new AbortController()
+  const aborted = reprise.run({ command }, { signal: stop.signal, onConnected: () => stop.abort(new Error('enough')) })
+  await assert.rejects(aborted.result(), /enough/)
+  for (const { id } of [left, aborted]) {
+    const end = (await all(reprise.follow(id))).at(-1)!
+    assert.equal(end.type === 'end' && end.data.outcome, 'cancelled')
+  }
+  const kept = [reprise.run({ command }, { detach: true }), reprise.run({ id: `named-${Math.random()}`, command })]
+  for (const run of kept) {
+    await leave(run)
+    assert.equal((await reprise.show(run.id)).status, 'running')
+    await reprise.cancel(run.id)
+  }
+})
+
 test('a run whose first answers are cut runs once', async (t) => {
   const cutter = await Cutter.start(t, server.url, (n) => (n < 40 ? { after: n * 15, how: n % 2 ? 'fin' : 'rst' } : undefined))
   const client = server.client({ url: cutter.url, giveUp: 60_000 })

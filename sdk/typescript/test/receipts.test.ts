@@ -28,7 +28,7 @@ test('receipts are for handled events: at once for a quarter, later for less, an
   const blocks = [1, 2, 3, 4, 5].map((seq) => event(seq))
   const { answer, receipts, asked } = server(2, stream(blocks, { open: true, headers: head }))
   const one = await script(t, answer)
-  const loop = one.client().run({ argv: ['true'], hold: '5m' })[Symbol.asyncIterator]()
+  const loop = one.client().run({ argv: ['true'], hold: '5m' }, { detach: true })[Symbol.asyncIterator]()
   for (let n = 1; n <= 3; n++) assert.equal((await loop.next()).value?.type, 'stdout')
   await until('the receipt for two of eight events', () => receipts.length === 3)
   assert.deepEqual(receipts, Array(3).fill('POST name seq=2')) // the third is being handled

@@ -48,14 +48,14 @@ export const cursor = (seq: number, of = epoch) => `${seq}.${of}.0F3KQ6T2M9YVC`
 /** An event as the server writes it. */
 export function event(seq: number, type = 'stdout', members: object = { text: `line ${seq}\n` }, of = epoch): string {
   const data = JSON.stringify({ seq, time: '2026-11-20T09:30:00.000Z', ...members })
-  return `id: ${cursor(seq, of)}\nevent: ${type}\ndata: ${data}\n\n`
+  return `event: ${type}\ndata: ${data}\nid: ${cursor(seq, of)}\n\n`
 }
 
 export const end = (seq: number, of = epoch) => event(seq, 'end', { outcome: 'exited', exit_code: 0 }, of)
 
 /** The notice of a gap as the server writes it. */
 export function gap(at: string, members: object): string {
-  return `id: ${at}\nevent: gap\ndata: ${JSON.stringify(members)}\n\n`
+  return `event: gap\ndata: ${JSON.stringify(members)}\nid: ${at}\n\n`
 }
 
 /** Answers with an event stream, which then ends, or stays open. */

@@ -25,7 +25,7 @@ function client(body: string, size: () => number): Reprise {
 }
 
 const block = (seq: number, type: string, member: string) =>
-  `id: ${cursor(seq)}\nevent: ${type}\ndata: {"seq":${seq},"time":"${time}",${member}}\n\n`
+  `event: ${type}\ndata: {"seq":${seq},"time":"${time}",${member}}\nid: ${cursor(seq)}\n\n`
 
 /** Numbers that look random and are the same each time. */
 function numbers(seed: number): (below: number) => number {

@@ -46,8 +46,9 @@ export function commands({ Reprise, write, base64 }) {
       for await (const event of client(command).streams.follow(command.stream, options(command, signal))) give(command.id, event)
     },
     async run(command, signal) {
-      const request = { id: command.execution, argv: command.argv }
-      for await (const event of client(command).run(request, options(command, signal))) give(command.id, event)
+      const request = { ...(command.execution && { id: command.execution }), argv: command.argv }
+      const chosen = { ...options(command, signal), ...(command.detach && { detach: true }) }
+      for await (const event of client(command).run(request, chosen)) give(command.id, event)
     },
     async publish(command, signal) {
       const producer = client(command).producer(command.stream)

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 from . import _receipts
 from ._foreign import is_foreign_block
+from ._log import log
 from ._retry import Failures, ForeignSpell, asked_wait, is_foreign
 from ._sse import Decoder, Frame, TooLong
 from ._track import Track, is_cursor_text, parse_cursor
@@ -38,7 +39,7 @@ FIRST_CONTACT = 10.0
 #: The types that mean something here.
 _OWN_TYPES = frozenset(("started", "end", "gap", "cursor"))
 
-#: Of events in the usual form: their seqs, types, JSON objects, and published values, "" for events without.
+#: Of events in the usual form: their types, JSON objects, seqs, and published values, "" for events without.
 Columns: TypeAlias = tuple[list[str], list[str], list[str], list[str]]
 
 
@@ -46,15 +47,14 @@ Columns: TypeAlias = tuple[list[str], list[str], list[str], list[str]]
 def _usual_form(rest: str) -> Callable[[str], list[Any]]:
     """Splits a text at the events of an epoch that have the usual form of the server:
 
-        id: 7.EPOCH.TAG
         event: TYPE
         data: {"seq":7,"time":"...","data":VALUE}
+        id: 7.EPOCH.TAG
 
     The list has what is between two events, and then the columns of the next one. A single pattern finds all events, which is
     faster than steps for each."""
-    event = r"event: (.+)\n"
-    data = r'data: (\{"seq":\1,"time":"[^"\n]*",(?:"data":|.*(?=\}\n\n))(.*)\})\n\n'
-    return re.compile(rf"id: ([0-9]+){re.escape(rest)}\n{event}{data}").split
+    data = r'data: (\{"seq":([0-9]+),"time":"[^"\n]*",(?:"data":|.*(?=\}\n))(.*)\})\n'
+    return re.compile(rf"event: (.+)\n{data}id: \3{re.escape(rest)}\n\n").split
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,8 @@ class Flow:
     receipts: _receipts.Wanted | None = None  # that server asks for them
     _faults: int = 0  # in a row against the protocol
     _begun: float = 0.0  # when the present answer began
+    _tail: int = 0  # the seq of the tail at the beginning of the answer, until it is reached
+    _held: bool = False  # the header of an answer has come, and no byte of its body
     _spell: ForeignSpell = field(default_factory=ForeignSpell)
     _decoder: Decoder = field(default_factory=Decoder)
 
@@ -172,8 +174,10 @@ class Flow:
         self._hold = headers.get("execution-hold") or self._hold
         if self.receipts is None and self.start is not None:
             self.receipts = _receipts.wanted(self.start, self.path, headers)
-        self.live, self._useful, self._begun = False, False, time.monotonic()
+        self.live, self._useful, self._held, self._begun = False, False, True, time.monotonic()
         self._decoder = Decoder(on_comment=self._heartbeat)
+        tail = parse_cursor(headers.get("stream-tail", ""))
+        self._tail = tail.seq if tail is not None else 0
         self.track.answered(headers.get("stream-tail", ""))
         earliest = headers.get("stream-earliest", "")
         at = parse_cursor(earliest)
@@ -182,6 +186,16 @@ class Flow:
         # The first seq of a reader of some types shows nothing: the head says where the stream begins.
         if self.from_first and not self.track.cursor and self.track.filtered and at is not None and at.seq > 0:
             yield from self._gap(_start_gap(earliest, at.seq, None))
+
+    def state(self, name: str, detail: str = "") -> None:
+        """Writes the state of the loop to the debug log."""
+        log.debug("%s: %s at %s %s", self.op, name, self.track.cursor or "the start", detail)
+
+    def reading(self) -> None:
+        """Notes that the loop waits for bytes: it has caught up once all events up to the tail have come."""
+        if 0 < self._tail <= self.track.seq:
+            self._tail = 0
+            self.state("caught up")
 
     def _heartbeat(self) -> None:
         # A connection that is cut after it was of use: a proxy that cuts quiet ones is no reason to wait longer and longer.
@@ -192,6 +206,7 @@ class Flow:
     def _alive(self) -> None:
         if not self.live:
             self.live = True
+            self.state("live")
             if self.options.on_connected is not None:
                 self.options.on_connected()
 
@@ -204,6 +219,7 @@ class Flow:
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """Yields the events that chunk completes."""
+        self._held = False
         return chain.from_iterable(self._parts(chunk))
 
     def _parts(self, chunk: bytes) -> Iterator[Iterator[Event]]:
@@ -263,13 +279,13 @@ class Flow:
         if not self.track.rest:
             return None
         parts = _usual_form(self.track.rest)(text)
-        between, numbers, types = parts[::5], parts[1::5], parts[2::5]
+        between, types, numbers = parts[::5], parts[1::5], parts[3::5]
         seqs = range(self.track.seq + 1, self.track.seq + 1 + len(numbers))
         if any(between) or numbers != list(map(str, seqs)) or not _OWN_TYPES.isdisjoint(types):
             return None
-        return numbers, types, parts[3::5], parts[4::5]
+        return types, parts[2::5], numbers, parts[4::5]
 
-    def _plain_events(self, numbers: list[str], types: list[str], objects: list[str], values: list[str]) -> Iterator[Event]:
+    def _plain_events(self, types: list[str], objects: list[str], numbers: list[str], values: list[str]) -> Iterator[Event]:
         """Yields the events that plain has found."""
         track, wanted = self.track, self.options.types
         self._progress()
@@ -327,10 +343,13 @@ class Flow:
 
     def failed(self, error: RepriseError) -> float:
         """Handles a failed connection: returns the seconds to wait, or raises the error that ends the loop."""
+        held, self._held = self._held, False
         if (retry := self._decoder.retry) is not None:
             self._retry = min(retry, MAX_ASKED)
         if isinstance(error, GapError):
             raise error
+        if held and isinstance(error, NetworkError) and error.silent:
+            error.args = (f"{error}: a header came and no event, so a proxy may hold the answer back",)
         if isinstance(error, ProblemError) and error.code in GAP_CODES:
             raise GapError(_refused_gap(error, self.track)) from error
         fault = isinstance(error, ProtocolError) and not (self.met.yes and is_foreign(error))
@@ -349,6 +368,7 @@ class Flow:
         if not again or self.failures.outlasts(give_up, pause):
             error.op, error.tries = self.op, self.failures.tries
             raise error
+        self.state("waiting", f"{pause:.3f} s after attempt {self.failures.tries}: {error}")
         if self.options.on_drop is not None:
             since = time.monotonic() - self.failures.since
             self.options.on_drop(Drop(error, since, self.failures.tries, pause, self.track.seq, self.met.yes))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine
@@ -225,6 +226,23 @@ async def async_wait_for(event: asyncio.Event, timeout: float | None) -> None:
     """Waits until event is set, or for a time."""
     with contextlib.suppress(asyncio.TimeoutError):
         await asyncio.wait_for(event.wait(), timeout)
+
+
+def check_loop() -> None:
+    """Does nothing: sync code runs anywhere."""
+
+
+def async_check_loop() -> None:
+    """Raises RuntimeError in a task of trio. httpx would use trio there, and the waits between connections need asyncio."""
+    trio = sys.modules.get("trio")
+    try:
+        if trio is None or trio.lowlevel.current_task() is None:
+            return
+    except RuntimeError:  # no task of trio
+        return
+    raise RuntimeError(
+        "AsyncReprise needs asyncio and this is trio: use Reprise in a thread (trio.to_thread.run_sync), or asyncio"
+    )
 
 
 def finish(value: T) -> T:

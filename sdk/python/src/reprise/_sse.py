@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 MAX_BYTES = 16 << 20  # of a line, and of the data of an event
+MAX_HELD = 256 << 10  # of the beginning of an event, which split would otherwise copy with each chunk
 
 _BOM = b"\xef\xbb\xbf"
 _line_end = re.compile(rb"[\r\n]").search
@@ -62,7 +63,7 @@ class Decoder:
         if last == 1 or self._after_cr or b"\r" in chunk:
             return chunk, "", b""
         rest = chunk[last:]
-        if rest.startswith(b"id: "):
+        if rest.startswith(b"event: ") and len(rest) <= MAX_HELD:
             self._held, rest = rest, b""
         return chunk[:head], _text(chunk[head:last]), rest
 

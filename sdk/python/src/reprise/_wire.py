@@ -24,6 +24,8 @@ PROBLEM = "application/problem+json"
 
 #: The statuses that a proxy or a starting server answers for a while.
 _TRANSIENT = frozenset((408, 425, 429, 500, 502, 503, 504))
+#: The content codings that httpx decodes, whatever is installed beside it.
+_CODINGS = frozenset(("", "identity", "gzip", "deflate"))
 _MAX_WAIT = 86400.0  # a server that asks for more has made a mistake
 MAX_PROBLEM = 64 << 10
 MAX_ANSWER = 64 << 20
@@ -162,6 +164,13 @@ def not_ours(status: int, headers: Mapping[str, str]) -> ProtocolError:
     return ProtocolError(
         f"status {status} with content type {headers.get('content-type', '')!r} is not the protocol of Reprise", foreign=True
     )
+
+
+def check_coding(headers: Mapping[str, str]) -> None:
+    """Raises an error for an answer in a content coding that is not decoded: a proxy compresses without being asked to."""
+    coding = headers.get("content-encoding", "").strip().lower()
+    if coding not in _CODINGS:
+        raise ProtocolError(f"the answer has the content coding {coding!r}, which was not asked for", foreign=True)
 
 
 def redirected(status: int, headers: Mapping[str, str]) -> ProtocolError:

@@ -49,11 +49,14 @@ class NetworkError(RepriseError):
     retryable: bool = True
     #: The request has changed nothing, because no connection came about.
     unsent: bool = False
+    #: No byte came for too long.
+    silent: bool = False
 
-    def __init__(self, message: str, *, retryable: bool = True, unsent: bool = False) -> None:
+    def __init__(self, message: str, *, retryable: bool = True, unsent: bool = False, silent: bool = False) -> None:
         super().__init__(message)
         self.retryable: bool = retryable
         self.unsent = unsent
+        self.silent = silent
 
 
 class UnprovenError(RepriseError):
@@ -105,7 +108,9 @@ class ProblemError(RepriseError):
         self.retryable: bool = retryable
         self.retry_after = retry_after
         name = self.code or f"status {status}"
-        super().__init__(f"{name}: {self.detail or self.title}".rstrip(": "))
+        told = self.detail or self.title
+        where = f"{self.field}: " if self.field and not told.startswith(self.field) else ""
+        super().__init__(f"{name}: {where}{told}".rstrip(": "))
 
 
 class GapError(RepriseError):

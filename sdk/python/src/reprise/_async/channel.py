@@ -36,9 +36,10 @@ async def channel(
                 transport.met.yes = True
                 if etag is not None:
                     etag.value = response.headers.get("etag", "")
-                if not follow and end < 0 and (length := response.headers.get("content-length")) is not None:
+                length = response.headers.get("content-length")
+                if not follow and end < 0 and length is not None and "content-encoding" not in response.headers:
                     end = offset + int(length)
-                chunks = response.aiter_raw()
+                chunks = response.aiter_bytes()
                 while chunk := await next_chunk(chunks):
                     if end >= 0:  # the output may have grown
                         chunk = chunk[: end - offset]

@@ -200,7 +200,7 @@ class AsyncFiles:
                     await self._transport.refuse(response)
                     _check_part(op, response.status_code, response.headers, file, have)
                     self._transport.met.yes = True
-                    chunks = response.aiter_raw()
+                    chunks = response.aiter_bytes()
                     while have < file.size:
                         chunk = (await next_chunk(chunks))[: file.size - have]
                         if not chunk:

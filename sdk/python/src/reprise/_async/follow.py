@@ -65,6 +65,7 @@ async def _events(transport: AsyncTransport, flow: Flow, saver: AsyncSaver) -> A
             await saver.handled(tail)
             await saver.flush()
         while not flow.ended:
+            flow.state("connecting")
             try:
                 async with transport.open(flow.request(), flow.options.idle_timeout) as response:
                     await transport.refuse(response)
@@ -79,8 +80,9 @@ async def _events(transport: AsyncTransport, flow: Flow, saver: AsyncSaver) -> A
                         await saver.handled(event.cursor)
                     if receipts is None and flow.receipts is not None:
                         receipts = AsyncReceipts(transport, flow.receipts)
-                    chunks = response.aiter_raw()
+                    chunks = response.aiter_bytes()
                     while True:
+                        flow.reading()
                         saver.begin_wait()
                         try:
                             chunk = await next_chunk(chunks)
@@ -104,6 +106,7 @@ async def _events(transport: AsyncTransport, flow: Flow, saver: AsyncSaver) -> A
             await saver.flush()  # the wait may be long
             await async_sleep(pause)
     finally:
+        flow.state("ended")
         try:
             if receipts is not None:
                 await receipts.aclose()

@@ -37,9 +37,10 @@ def channel(
                 transport.met.yes = True
                 if etag is not None:
                     etag.value = response.headers.get("etag", "")
-                if not follow and end < 0 and (length := response.headers.get("content-length")) is not None:
+                length = response.headers.get("content-length")
+                if not follow and end < 0 and length is not None and "content-encoding" not in response.headers:
                     end = offset + int(length)
-                chunks = response.iter_raw()
+                chunks = response.iter_bytes()
                 while chunk := next_chunk(chunks):
                     if end >= 0:  # the output may have grown
                         chunk = chunk[: end - offset]

@@ -152,7 +152,9 @@ class Reprise:
         command: Sequence[str] | str | None = None,
         *,
         text: Literal[True],
+        input: str | bytes | None = None,
         check: bool = False,
+        detach: bool = False,
         on_event: Callable[[Event], None] | None = None,
         **options: Unpack[StartOptions],
     ) -> Result[str]: ...
@@ -163,7 +165,9 @@ class Reprise:
         command: Sequence[str] | str | None = None,
         *,
         text: Literal[False] = False,
+        input: str | bytes | None = None,
         check: bool = False,
+        detach: bool = False,
         on_event: Callable[[Event], None] | None = None,
         **options: Unpack[StartOptions],
     ) -> Result[bytes]: ...
@@ -173,20 +177,29 @@ class Reprise:
         command: Sequence[str] | str | None = None,
         *,
         text: bool = False,
+        input: str | bytes | None = None,
         check: bool = False,
+        detach: bool = False,
         on_event: Callable[[Event], None] | None = None,
         **options: Unpack[StartOptions],
     ) -> Result[Any]:
         """Runs a command to its end and returns all its output, like subprocess.run, over connections that break.
 
         text: whether the output is str, with U+FFFD for bytes that are not UTF-8, or bytes.
+        input: what the command reads, as in subprocess.run: another name of the option `stdin`.
+        timeout: one of the options: after this time the server ends the command, whose outcome is then "timed_out".
         check: whether any result other than exit code 0 raises a CommandError, which is a subprocess.CalledProcessError too.
+        detach: lets the command go on if this call is abandoned.
         on_event: is called with each event as it arrives.
 
         Output that the server no longer keeps raises a GapError. If this call is abandoned (a cancelled task, Ctrl-C, an
-        error), the command is cancelled, unless the program has set an `id`, a `key` or an `idempotency_key` by which it
-        can find the command again.
+        error), the command is cancelled, unless the program has set `detach`, or an `id`, a `key` or an `idempotency_key` by
+        which it can find the command again.
         """
+        if input is not None:
+            if "stdin" in options:
+                raise TypeError("input is another name of stdin: give one of them")
+            options["stdin"] = input
         request: _wire.Request | None
         if _requests.has_key(options):
             options.pop("hold", None)  # the answer to the start holds no output
@@ -203,7 +216,8 @@ class Reprise:
                     if on_event is not None:
                         on_event(event)
         except BaseException as error:
-            if not options.get("id") and not _requests.has_key(options) and not isinstance(error, ProblemError):
+            named = options.get("id") or _requests.has_key(options)
+            if not named and not detach and not isinstance(error, ProblemError):
                 self._abandon(id)
             raise
         return output.result(text, check)

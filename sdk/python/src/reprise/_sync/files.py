@@ -201,7 +201,7 @@ class Files:
                     self._transport.refuse(response)
                     _check_part(op, response.status_code, response.headers, file, have)
                     self._transport.met.yes = True
-                    chunks = response.iter_raw()
+                    chunks = response.iter_bytes()
                     while have < file.size:
                         chunk = (next_chunk(chunks))[: file.size - have]
                         if not chunk:

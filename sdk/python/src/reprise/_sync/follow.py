@@ -66,6 +66,7 @@ def _events(transport: Transport, flow: Flow, saver: Saver) -> Generator[Event, 
             saver.handled(tail)
             saver.flush()
         while not flow.ended:
+            flow.state("connecting")
             try:
                 with transport.open(flow.request(), flow.options.idle_timeout) as response:
                     transport.refuse(response)
@@ -80,8 +81,9 @@ def _events(transport: Transport, flow: Flow, saver: Saver) -> Generator[Event, 
                         saver.handled(event.cursor)
                     if receipts is None and flow.receipts is not None:
                         receipts = Receipts(transport, flow.receipts)
-                    chunks = response.iter_raw()
+                    chunks = response.iter_bytes()
                     while True:
+                        flow.reading()
                         saver.begin_wait()
                         try:
                             chunk = next_chunk(chunks)
@@ -105,6 +107,7 @@ def _events(transport: Transport, flow: Flow, saver: Saver) -> Generator[Event, 
             saver.flush()  # the wait may be long
             sleep(pause)
     finally:
+        flow.state("ended")
         try:
             if receipts is not None:
                 receipts.close()

@@ -15,7 +15,8 @@ import httpx
 from .. import _retry, _wire
 from .._config import Config
 from .._flow import Met
-from .._io import LAST_WORD, sleep
+from .._io import LAST_WORD, check_loop, sleep
+from .._log import log
 from ..errors import NetworkError, ProtocolError, RepriseError
 from .proof import prove
 
@@ -24,6 +25,7 @@ class Transport:
     """The connection to one server: adds the headers of every request, and retries failed requests if that is safe."""
 
     def __init__(self, config: Config, http: httpx.Client | None) -> None:
+        check_loop()
         self.config = config
         self.met: Met = Met(config.url)
         self._own = http is None
@@ -41,6 +43,7 @@ class Transport:
     @contextmanager
     def open(self, request: _wire.Request, timeout: float) -> Iterator[httpx.Response]:
         """Sends a request and returns the header of the answer, whatever its status. timeout limits each wait for bytes."""
+        check_loop()  # the client may have been made outside of it
         headers = {"Accept": _wire.JSON, "Accept-Encoding": "identity", **request.headers}  # compression holds events back
         if self.config.token:
             headers["Authorization"] = f"Bearer {self.config.token}"
@@ -49,11 +52,16 @@ class Transport:
         )
         if self._proven:
             message.extensions["trace"] = self._watch
+        what = f"{request.method} {self.config.url}{request.path}"
         try:
             response = self._http.send(message, stream=True, follow_redirects=False)
         except (httpx.TransportError, OSError) as error:
-            raise network_error(error) from error
+            log.debug("%s: no answer: %r", what, error)
+            raise network_error(error, self.config.url) from error
+        log.debug("%s: status %d", what, response.status_code)
         try:
+            if response.is_success:
+                _wire.check_coding(response.headers)
             yield response
         finally:
             response.close()
@@ -91,6 +99,7 @@ class Transport:
                 return self._try(request)
             except RepriseError as error:
                 pause = patience.next(request, error)
+                log.debug("%s: waiting %.3f s: %s", request.op, pause, error)
             sleep(pause)
 
     def patience(self) -> _retry.Patience:
@@ -127,7 +136,7 @@ class Transport:
 def read(response: httpx.Response, bound: int, deadline: float | None) -> bytes | None:
     """The body of an answer, or None if it is longer than bound."""
     body = bytearray()
-    chunks = response.iter_raw()
+    chunks = response.iter_bytes()
     while chunk := next_chunk(chunks):
         body += chunk
         if len(body) > bound:
@@ -145,16 +154,18 @@ def next_chunk(chunks: Iterator[bytes]) -> bytes:
         return chunk
     except StopIteration:
         return b""
-    except (httpx.TransportError, OSError) as error:
+    except (httpx.TransportError, httpx.DecodingError, OSError) as error:
         raise network_error(error) from error
 
 
-def network_error(error: Exception) -> NetworkError:
-    """The error for a failure of the network."""
+def network_error(error: Exception, url: str = "") -> NetworkError:
+    """The error for a failure of the network, before an answer of the server at a URL or within one."""
     unsent = isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout))
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, ssl.SSLCertVerificationError):
         cause = cause.__cause__ or cause.__context__
     retryable = cause is None and not isinstance(error, (httpx.UnsupportedProtocol, httpx.LocalProtocolError))
-    text = "the connection was silent for too long" if isinstance(error, httpx.ReadTimeout) else str(error)
-    return NetworkError(text or type(error).__name__, retryable=retryable, unsent=unsent)
+    silent = isinstance(error, httpx.ReadTimeout)
+    text = "the connection was silent for too long" if silent else str(error)
+    text = f"{url}: {text or type(error).__name__}" if url else text or type(error).__name__
+    return NetworkError(text, retryable=retryable, unsent=unsent, silent=silent)

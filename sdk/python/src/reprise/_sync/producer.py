@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import threading
 import secrets
+from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from .. import _wire
+from .._io import finish
+from .._publish import Publication, divide, fail, take_together, together
 from .._retry import decided
-from ..errors import ProblemError
+from ..errors import NetworkError, ProblemError, RepriseError
 from ..models import Published
 from .http import Transport
 
@@ -23,7 +27,8 @@ class Producer:
     repeats requests that may not have arrived. The server answers a repeated request as a duplicate. `epoch` fences off earlier
     producers of the same id with a lower one.
 
-    A stream remembers its 64 newest producers. Requests of several threads are sent one after the other.
+    A stream remembers its 64 newest producers. One request is under way at a time. Calls of several threads that wait for it go
+    together in the next one, unless they have a number.
     """
 
     def __init__(self, transport: Transport, stream: str, id: str | None = None, epoch: int = 0) -> None:
@@ -34,6 +39,7 @@ class Producer:
         self.id: str = id or secrets.token_hex(16)
         self._epoch, self._next = epoch, 0
         self._turn = threading.Lock()
+        self._waiting: deque[Publication] = deque()  # not sent yet, in order
 
     def publish(self, type: str = "message", data: Any = None, *, number: int | None = None) -> Published:
         """Appends one event. data is a JSON value, or bytes, which are kept unchanged. Returns when the event is kept.
@@ -53,7 +59,8 @@ class Producer:
         """Appends events, pairs of a type and a JSON value, next to each other: either all of them or none."""
         body = {"events": [{"type": type, "data": data} for type, data in events]}
         op = f"publish to {self.stream}"
-        return self._send(_wire.json_request(op, "POST", self._path + "/events", body), number)
+        request = _wire.json_request(op, "POST", self._path + "/events", body)
+        return self._send(request, number, len(body["events"]))
 
     def end(self, outcome: str = "completed", data: Any = None, *, number: int | None = None) -> Published:
         """Ends the stream with an outcome, "completed", "failed" or "cancelled", and a JSON value."""
@@ -61,24 +68,65 @@ class Producer:
         op = f"end stream {self.stream}"
         return self._send(_wire.json_request(op, "POST", self._path + "/end", body), number)
 
-    def _send(self, request: _wire.Request, number: int | None) -> Published:
+    def _send(self, request: _wire.Request, number: int | None, count: int = 0) -> Published:
         if self._numbered != (number is not None):
             raise ValueError("number belongs to producers with an id of the program's own, and to each request of one")
-        with self._turn:
-            request.headers["Producer-Id"] = self.id
-            request.headers["Producer-Epoch"] = str(self._epoch)
-            request.headers["Producer-Seq"] = str(self._next if number is None else number)
-            try:
-                published = Published._read(self._transport.call(request))
-            except BaseException as error:
-                # Where the server has decided and appended nothing, the number is still free. Otherwise it may have been
-                # appended, or the server has forgotten where we were. Another request under the same number would be taken
-                # for it and lost, and one that is still under way must not come after those that follow: a new epoch fences
-                # it off.
-                conflict = isinstance(error, ProblemError) and error.code == "conflict"
-                if number is None and (conflict or not decided(error)):
-                    self._epoch, self._next = self._epoch + 1, 0
-                raise
-            if number is None:
-                self._next += 1
-            return published
+        if number is not None:
+            with self._turn:
+                return self._send_now(request, number)
+        own = Publication(request, count)
+        self._waiting.append(own)
+        try:
+            while not own.done:
+                with self._turn:
+                    if not own.done and (batch := take_together(self._waiting)):
+                        self._send_together(batch, own)
+        finally:
+            with suppress(ValueError):  # a call that is cancelled before it is sent publishes nothing
+                self._waiting.remove(own)
+        return own.result()
+
+    def _send_together(self, batch: list[Publication], own: Publication) -> None:
+        """Sends a request for several publications, in the turn of the call of own."""
+        if batch == [own]:
+            own.published = self._send_now(own.request, None)
+            own.done = True
+            return
+        try:
+            # A task that is cancelled must not take the others with it: it waits for a moment.
+            divide(batch, finish(self._send_now(together(batch), None)))
+        except ProblemError as error:
+            if error.tries > 1 or error.code not in ("invalid", "payload_too_large"):
+                fail(batch, error)
+                return
+            for one in batch:  # each for itself: one of them is wrong, or all together are too much
+                try:
+                    one.published = self._send_now(one.request, None)
+                except RepriseError as its_own:
+                    one.error = its_own
+                one.done = True
+        except RepriseError as error:
+            fail(batch, error)
+        except BaseException:
+            fail(batch, NetworkError("the request was given up by another call whose events were in it"))
+            raise
+
+    def _send_now(self, request: _wire.Request, number: int | None) -> Published:
+        """Sends a numbered request. The caller has the turn."""
+        request.headers["Producer-Id"] = self.id
+        request.headers["Producer-Epoch"] = str(self._epoch)
+        request.headers["Producer-Seq"] = str(self._next if number is None else number)
+        try:
+            published = Published._read(self._transport.call(request))
+        except BaseException as error:
+            # Where the server has decided and appended nothing, the number is still free. Otherwise it may have been
+            # appended, or the server has forgotten where we were. Another request under the same number would be taken
+            # for it and lost, and one that is still under way must not come after those that follow: a new epoch fences
+            # it off.
+            conflict = isinstance(error, ProblemError) and error.code == "conflict"
+            if number is None and (conflict or not decided(error)):
+                self._epoch, self._next = self._epoch + 1, 0
+            raise
+        if number is None:
+            self._next += 1
+        return published
