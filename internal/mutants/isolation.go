@@ -195,6 +195,13 @@ var isolationMutants = []mutant{
 		pkg:  "./internal/isolation", run: "TestAttemptsFailAtLevelsThatStopThem$",
 	},
 	{
+		name: "command sets the priority of all processes of a user", rule: "R6.13",
+		file: "internal/isolation/seccomp_linux.go",
+		old:  "	b.jump(unix.BPF_JGE, several, places[refused], places[passed])\n",
+		new:  "	b.jump(unix.BPF_JGE, several, places[passed], places[passed])\n",
+		pkg:  "./internal/isolation", run: "TestAttemptsFailAtLevelsThatStopThem$",
+	},
+	{
 		name: "isolation finds system calls only in one half of the deny list", rule: "R6.13",
 		file: "internal/isolation/seccomp_linux.go", old: "lower+searchLength(half), lower)", new: "lower, lower)",
 		pkg: "./internal/isolation", run: "TestFilterFindsEachCallInFewSteps",
