@@ -66,4 +66,23 @@ var boundMutants = []mutant{
 		file: "cmd/reprise/output.go", old: "	if o.terminal {", new: "	if false {",
 		pkg: "./cmd/reprise", run: "TestPublishedTextDoesNotControlTerminal",
 	},
+	{
+		name: "a health check is waited for without its client", rule: "docs/security.md, fairness",
+		file: "internal/api/health.go",
+		old:  "	case <-ctx.Done():\n", new: "	case <-context.WithoutCancel(ctx).Done():\n",
+		pkg: "./internal/api", run: "TestRequestsEndWithTheirClients",
+	},
+	{
+		name: "a sweep is waited for without its client", rule: "docs/security.md, fairness",
+		file: "sweep.go",
+		old:  "			case <-ctx.Done():\n				return context.Cause(ctx)\n			}\n			defer",
+		new:  "			case <-context.WithoutCancel(ctx).Done():\n				return context.Cause(ctx)\n			}\n			defer",
+		pkg:  "./internal/api", run: "TestRequestsEndWithTheirClients",
+	},
+	{
+		name: "a tool waits without its client", rule: "docs/mcp-tools.md, waiting",
+		file: "internal/mcpserver/watch.go",
+		old:  "	case <-ctx.Done():\n", new: "	case <-context.WithoutCancel(ctx).Done():\n",
+		pkg: "./internal/mcpserver", run: "TestToolsEndWithTheirClients",
+	},
 }
