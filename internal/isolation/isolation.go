@@ -205,6 +205,9 @@ func (c *Config) Resolve(level Level, want Access) (*Plan, error) {
 	if err := errors.Join(p.confine(c, &want), p.hide(want.Hidden)); err != nil {
 		return nil, err
 	}
+	if err := p.hideSystem(); err != nil {
+		return nil, err
+	}
 	p.layer()
 	return p, nil
 }

@@ -391,3 +391,23 @@ func TestRequestDoesNotOpenBelowMasks(t *testing.T) {
 		}
 	})
 }
+
+// TestRootReadsNoSecretsOfTheSystem: a command that is root does not read the digests of passwords from landlock on,
+// unless somebody has opened them by name.
+func TestRootReadsNoSecretsOfTheSystem(t *testing.T) {
+	if os.Geteuid() != 0 || Probe().lacksViews() != nil {
+		t.Skip("only root reads them, and only mounts hide them")
+	}
+	const read = "cat /etc/shadow /etc/gshadow; ls /etc/ssl/private; cat /etc/passwd >/dev/null && echo others"
+	for _, level := range files {
+		if out, _ := shell(t, resolve(t, Config{}, level, Access{}), t.TempDir(), read); strings.Contains(out,
+			"root:") ||
+			strings.Contains(out, ".key") || !strings.Contains(out, "others") {
+			t.Errorf("%s: %q", level, out)
+		}
+		open := Config{Directories: Directories{Readable: []string{"/etc"}}}
+		if out, _ := shell(t, resolve(t, open, level, Access{}), t.TempDir(), read); !strings.Contains(out, "root:") {
+			t.Errorf("%s, with /etc open: %q", level, out)
+		}
+	}
+}
