@@ -411,3 +411,22 @@ func TestRootReadsNoSecretsOfTheSystem(t *testing.T) {
 		}
 	}
 }
+
+// TestTemporaryFilesAreBounded: a command gets no more memory by its temporary directories than the plan says.
+func TestTemporaryFilesAreBounded(t *testing.T) {
+	for _, level := range files {
+		p := resolve(t, Config{}, level, Access{})
+		if p.Layers.Temporary != ByMounts {
+			t.Skip("temporary directories are on a disk")
+		}
+		const write = "for dir in /tmp /var/tmp /dev/shm /dev; do " +
+			"head -c 8M /dev/zero >$dir/x && echo written; rm $dir/x; done; true"
+		if out, _ := shell(t, p, t.TempDir(), write); strings.Count(out, "written") != 3 {
+			t.Errorf("%s, without a bound: %q", level, out)
+		}
+		p.Temporary = 4 << 20
+		if out, _ := shell(t, p, t.TempDir(), write); strings.Contains(out, "written") {
+			t.Errorf("%s: %q", level, out)
+		}
+	}
+}

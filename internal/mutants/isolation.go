@@ -123,7 +123,7 @@ var isolationMutants = []mutant{
 	{
 		name: "request without limits has none", rule: "R6.13",
 		file: "internal/execution/run.go",
-		old:  "Limits: r.host.opts.Caps.limits(&req.Limits)", new: "Limits: req.Limits",
+		old:  "	limits := r.host.opts.Caps.limits(&req.Limits)\n", new: "	limits := req.Limits\n",
 		pkg: "./internal/execution", run: "TestCapsOfServer",
 	},
 	{
@@ -255,6 +255,18 @@ var isolationMutants = []mutant{
 		file: "internal/isolation/mask.go",
 		old:  "				p.Masks = append(p.Masks, m)\n", new: "				_ = append(p.Masks, m)\n",
 		pkg: "./internal/isolation", run: "TestRootReadsNoSecretsOfTheSystem",
+	},
+	{
+		name: "temporary files are memory without a bound", rule: "R6.5 R6.13",
+		file: "internal/isolation/view_linux.go",
+		old:  "	if f.temporary > 0 {\n", new: "	if f.temporary < 0 {\n",
+		pkg: "./internal/isolation", run: "TestTemporaryFilesAreBounded",
+	},
+	{
+		name: "limit of memory does not hold for temporary files", rule: "R6.5 R6.13",
+		file: "internal/execution/run.go",
+		old:  "	r.isolation.Temporary = limits.MemoryBytes\n", new: "",
+		pkg: "./internal/execution", run: "TestCapsOfServer",
 	},
 	{
 		name: "commands read the archive", rule: "R6.13",
