@@ -46,7 +46,11 @@ func (l *Log) sweep(ctx context.Context) (SweepResult, error) {
 	for {
 		var swept []StreamInfo
 		err := l.background.during(func() (err error) {
-			l.sweeping <- struct{}{}
+			select {
+			case l.sweeping <- struct{}{}:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
 			defer func() { <-l.sweeping }()
 			swept, err = l.sweepChunk(ctx, now)
 			return err

@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"reprise/cmd/reprise/internal/doctor"
+	"reprise/internal/isolation"
 	"reprise/internal/storeurl"
 )
 
 // doctorCmd checks the machine.
 type doctorCmd struct {
-	storeKeys `embed:""`
+	storeKeys      `embed:""`
+	isolationFlags `embed:""`
 
 	Listen string   `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address that the server would listen on. Default: ${default}."`
 	Data   string   `default:"${state}" placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
@@ -23,15 +26,24 @@ type doctorCmd struct {
 
 // Help is shown below the usage.
 func (*doctorCmd) Help() string {
-	return `Each line begins with ok, warn or fail, followed by the finding and its remedy. The exit code is 1 if any check failed.`
+	return `Each line begins with ok, warn or fail, followed by the finding and its remedy. The lines from "commands" on say what a command can do that asks for nothing, with the flags and variables of the server. The exit code is 1 if any check failed.`
 }
 
 // Run checks and reports.
 func (c *doctorCmd) Run(ctx context.Context, asked *stops) error {
 	ctx, release := asked.context(ctx)
 	defer release()
+	data, err := filepath.Abs(c.Data)
+	if err != nil {
+		return err
+	}
+	boundary, refused := c.config(data)
+	if c.RunAsRange != "" {
+		boundary.Range = new(isolation.UserRange) // of which nobody is given a user here
+	}
 	findings := doctor.Run(ctx, &doctor.Options{
 		Listen: c.Listen, Data: c.Data, OpenStore: c.openStore, InUse: errInUse,
+		Isolation: &boundary, Refused: refused, LimitCommand: c.LimitCommand,
 	})
 	for _, f := range findings {
 		if err := c.print(f); err != nil {

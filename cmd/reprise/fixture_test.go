@@ -58,7 +58,8 @@ func startDaemon(env []string, dir, log string, args ...string) (*daemon, error)
 type daemonSpec struct {
 	path, dir, log string
 	args, env      []string
-	files          []*os.File // passed on, from 3 on
+	files          []*os.File          // passed on, from 3 on
+	user           *syscall.Credential // nil for ours
 }
 
 // startProgram starts a server and waits until it listens.
@@ -72,7 +73,7 @@ func startProgram(spec *daemonSpec) (*daemon, error) {
 	d := &daemon{done: make(chan struct{})}
 	d.cmd = &exec.Cmd{
 		Path: spec.path, Args: spec.args, Env: spec.env, Dir: spec.dir, Stderr: stderr, ExtraFiles: spec.files,
-		SysProcAttr: new(syscall.SysProcAttr),
+		SysProcAttr: &syscall.SysProcAttr{Credential: spec.user},
 	}
 	testserver.EndWithParent(d.cmd.SysProcAttr)
 	out, err := d.cmd.StdoutPipe()

@@ -76,21 +76,45 @@ type health struct {
 	mu      sync.Mutex
 	checked time.Time
 	err     error
+	asked   chan struct{} // closed when the store has answered; nil while it is not asked
 }
 
 // check sends a small request to the store. Concurrent calls share one request, so that health checks cannot overload
-// the store.
+// the store. The request goes on without a caller whose context ends.
 func (h *health) check(ctx context.Context, log *reprise.Log) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if time.Since(h.checked) < healthFresh {
 		return h.err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), healthTimeout)
-	defer cancel()
-	h.err = log.Ready(ctx)
-	h.checked = time.Now()
+	if h.asked == nil {
+		h.asked = make(chan struct{})
+		go h.ask(context.WithoutCancel(ctx), log)
+	}
+	answered := h.asked
+	h.mu.Unlock()
+	var err error
+	select {
+	case <-answered:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	h.mu.Lock()
+	if err != nil {
+		return err
+	}
 	return h.err
+}
+
+func (h *health) ask(ctx context.Context, log *reprise.Log) {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	err := log.Ready(ctx)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.err, h.checked = err, time.Now()
+	close(h.asked)
+	h.asked = nil
 }
 
 func (s *Server) metrics(x *exchange) error {

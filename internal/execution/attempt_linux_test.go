@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,6 +46,33 @@ func TestSupervisorThatComesTooLate(t *testing.T) {
 		t.Fatalf("the directory is not free: %v", err)
 	}
 	_ = lock.Close()
+}
+
+// TestRunIsNotEndedByARename: the directory of a run is gone when it was removed, and not while somebody has given
+// another name to a directory above it.
+func TestRunIsNotEndedByARename(t *testing.T) {
+	runs := filepath.Join(t.TempDir(), "runs")
+	dir := filepath.Join(runs, "epoch")
+	if err := errors.Join(os.Mkdir(runs, 0o700), supervisor.Create(dir)); err != nil {
+		t.Fatal(err)
+	}
+	p, err := openPlace(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	if err := os.Rename(runs, runs+"-moved"); err != nil {
+		t.Fatal(err)
+	}
+	if p.removed() {
+		t.Error("what was renamed counts as removed")
+	}
+	if err := os.RemoveAll(runs + "-moved"); err != nil {
+		t.Fatal(err)
+	}
+	if !p.removed() {
+		t.Error("what was removed is there")
+	}
 }
 
 // TestFilesOfAnotherRunAreIgnored: after a crash of the machine the files may have their content from before they were

@@ -2,6 +2,7 @@ package execution_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +54,13 @@ func TestCapsOfServer(t *testing.T) {
 		x := finish(t, h, start(t, h, c.req).ID)
 		if x.Outcome == nil || *x.Outcome != execution.LimitExceeded || x.Limit != c.limit {
 			t.Errorf("%s: %v of %q", name, x.Outcome, x.Limit)
+		}
+	}
+	if _, err := (&isolation.Config{}).Resolve(isolation.Landlock, isolation.Access{}); err == nil {
+		x := finish(t, h, start(t, h, execution.Request{Command: "df -k /tmp", Isolation: "landlock"}).ID)
+		out := string(output(t, h, x.ID, execution.Stdout))
+		if x.Isolation.Layers.Temporary == isolation.ByMounts && !strings.Contains(out, " 262144 ") {
+			t.Errorf("the temporary directory is not bounded by the limit of memory: %s", out)
 		}
 	}
 	x := start(t, h, execution.Request{Command: "trap '' TERM; echo ready; while :; do sleep 1; done"})

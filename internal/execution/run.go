@@ -184,11 +184,13 @@ func (r *run) makePlan(dir string) (folder string, err error) {
 			return "", err
 		}
 	}
+	limits := r.host.opts.Caps.limits(&req.Limits)
+	r.isolation.Temporary = limits.MemoryBytes
 	p := &plan{
 		ID: r.id, Shown: describe(req), Argv: req.Argv, Cwd: r.host.cwd(r.key.Tenant, req), TTY: req.TTY,
 		Mark: markOf(r.epoch()), Input: req.input(), StdinOpen: req.StdinOpen,
 		Timeout: r.timeout(), Grace: r.grace(), Drain: r.host.opts.DrainTimeout,
-		Limits: r.host.opts.Caps.limits(&req.Limits), Isolation: r.isolation,
+		Limits: limits, Isolation: r.isolation,
 	}
 	variables, masked, err := r.withSecrets(withTrace(req))
 	if err != nil {

@@ -390,7 +390,7 @@ func (s *session) attendOutside(over <-chan struct{}) {
 		case <-s.owner.term:
 			s.stop(verdict{Outcome: Cancelled, Reason: "its supervisor was asked to end"})
 		case <-tick.C:
-			if _, err := os.Stat(filepath.Join(s.dir, lockFile)); !errors.Is(err, os.ErrNotExist) {
+			if !s.place.removed() {
 				continue
 			}
 			s.stop(verdict{Outcome: Lost, Reason: spoolGone, Now: true})

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"syscall"
 	"time"
 
 	"reprise/internal/supervisor"
@@ -45,6 +46,13 @@ func (p *place) close() {
 	}
 	_ = debug.SetCrashOutput(nil, debug.CrashOptions{})
 	_ = p.lock.Close()
+}
+
+// removed reports whether the directory was removed with what is in it. One that is only not found under its name is
+// not: whoever can rename a directory above it, which another command may, cannot end the run by that.
+func (p *place) removed() bool {
+	info, err := p.lock.Stat()
+	return err == nil && info.Sys().(*syscall.Stat_t).Nlink == 0
 }
 
 // prepare makes a spare directory, and does beforehand what the first command would have to wait for.

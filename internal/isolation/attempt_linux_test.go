@@ -60,6 +60,7 @@ var ways = []attempts{
 	{"trace it", `ISOLATION_ATTEMPT=trace $SELF $VICTIM`, allLevels, nil},
 	{"take its files", `ISOLATION_ATTEMPT=getfd $SELF $VICTIM`, allLevels, nil},
 	{"lower its limits", `ISOLATION_ATTEMPT=prlimit $SELF $VICTIM`, allLevels, nil},
+	{"set the priority of a user", `ISOLATION_ATTEMPT=renice $SELF`, allLevels, nil},
 	{"make calls by io_uring", `ISOLATION_ATTEMPT=uring $SELF`, allLevels, func(*Machine) bool { return true }},
 	{"signal it", `kill -0 $VICTIM && echo done`, allLevels, nil},
 	{"stop it", `kill -STOP $VICTIM && kill -CONT $VICTIM && echo done`, allLevels, nil},
@@ -378,7 +379,7 @@ func attempt(what string, args []string) {
 	err := map[string]func([]string) error{
 		"memory": readMemory, "vm": readVM, "trace": trace, "disk": readDisk, "mknod": makeDisk, "handle": openHandle,
 		"sniff": sniff, "bpf": bpf, "connect": connect, "loopback": loopback,
-		"keyctl": keyctl, "getfd": takeFile, "prlimit": lowerLimit, "uring": setupRing,
+		"keyctl": keyctl, "getfd": takeFile, "prlimit": lowerLimit, "renice": renice, "uring": setupRing,
 	}[what](args)
 	if err != nil {
 		fmt.Println(what, err)
@@ -583,6 +584,16 @@ func lowerLimit(args []string) error {
 		return err
 	}
 	if err := unix.Prlimit(pid, unix.RLIMIT_CORE, &now, nil); err != nil {
+		return err
+	}
+	fmt.Println("done")
+	return nil
+}
+
+// renice sets the priority of all processes of a user who has none: the call itself is what is asked.
+func renice([]string) error {
+	const nobodyAtAll = 1_987_654_321
+	if err := unix.Setpriority(unix.PRIO_USER, nobodyAtAll, 19); !errors.Is(err, unix.ESRCH) {
 		return err
 	}
 	fmt.Println("done")

@@ -53,6 +53,7 @@ func (p *Plan) bubblewrapped(f *forest, path string, argv, env []string) (option
 	options = []string{
 		"--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-uts",
 		"--die-with-parent", "--cap-drop", "ALL", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc",
+		"--bind-try", sharedMemory, sharedMemory, "--remount-ro", "/dev", // bwrap would bound neither
 	}
 	if p.isRoot() { // its own /proc is writable for root, also without capabilities
 		for _, path := range p.Given.Settings {

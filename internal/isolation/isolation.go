@@ -163,8 +163,11 @@ type Plan struct {
 	// Private is an empty directory for temporary files that was made for this command, if Layers.Temporary is
 	// ByDirectory.
 	Private string `json:"private,omitempty"`
-	User    *User  `json:"user,omitempty"`
-	Given   Given  `json:"given,omitzero"`
+	// Temporary bounds the bytes in the temporary directories that are the command's own, and those in its /dev/shm, if
+	// Layers.Temporary is ByMounts. 0 is the bound of the kernel, half of the memory of the machine.
+	Temporary int64 `json:"temporary,omitempty"`
+	User      *User `json:"user,omitempty"`
+	Given     Given `json:"given,omitzero"`
 
 	machine *Machine // while it is resolved
 }
@@ -203,6 +206,9 @@ func (c *Config) Resolve(level Level, want Access) (*Plan, error) {
 		return nil, &RefusedError{string(None), "gives no access of its own: ask for a stronger one"}
 	}
 	if err := errors.Join(p.confine(c, &want), p.hide(want.Hidden)); err != nil {
+		return nil, err
+	}
+	if err := p.hideSystem(); err != nil {
 		return nil, err
 	}
 	p.layer()

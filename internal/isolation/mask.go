@@ -1,5 +1,12 @@
 package isolation
 
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+)
+
 // A Mask is a file or directory that a command does not reach. A command is started only if the path still leads to
 // that very file or directory.
 type Mask struct {
@@ -33,4 +40,38 @@ func (p *Plan) Masked() (paths []string) {
 		paths = append(paths, m.Path)
 	}
 	return paths
+}
+
+// systemSecrets are patterns of what the system keeps from everybody but root: digests of passwords, and the keys by
+// which the machine is known to others.
+var systemSecrets = []string{
+	"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssh/ssh_host_*_key", "/etc/ssl/private",
+}
+
+// hideSystem adds the secrets of the system to the masks of a command that is root and sees /etc only because every
+// command does: no build needs them. What the server or the request opens by name stays open. Without mounts they
+// stay readable, since rules of Landlock could then no longer open /etc as a whole.
+func (p *Plan) hideSystem() error {
+	if p.Level.weaker(Landlock) || !p.isRoot() || p.machine.lacksViews() != nil {
+		return nil //nolint:nilerr // nothing is hidden there
+	}
+	opened := slices.Concat(p.Server.Readable, p.Server.Writable, p.Access.Readable, p.Access.Writable,
+		[]string{p.Access.Dir})
+	for _, pattern := range systemSecrets {
+		paths, _ := filepath.Glob(pattern)
+		for _, path := range paths {
+			m, err := maskAt(path)
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				continue
+			case err != nil:
+				return err
+			}
+			isOpen := func(dir string) bool { return dir != "" && dir != "/" && within(m.Path, existing(dir)) }
+			if !slices.ContainsFunc(opened, isOpen) {
+				p.Masks = append(p.Masks, m)
+			}
+		}
+	}
+	return nil
 }

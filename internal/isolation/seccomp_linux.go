@@ -42,12 +42,14 @@ type abi struct {
 	arch                    uint32
 	denied                  []uint32
 	clone, unshare, prlimit uint32
+	setpriority, ioprioSet  uint32
 }
 
 // native is the ABI of this program.
 var native = abi{
 	arch: nativeArch, denied: denied,
 	clone: unix.SYS_CLONE, unshare: unix.SYS_UNSHARE, prlimit: unix.SYS_PRLIMIT64,
+	setpriority: unix.SYS_SETPRIORITY, ioprioSet: unix.SYS_IOPRIO_SET,
 }
 
 func statement(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
@@ -67,15 +69,18 @@ var (
 // filter returns the BPF program of the ABI. In addition to the denied calls it refuses cgroup namespaces: in a new one
 // together with a new user namespace, a process can mount its cgroup again and write to it. Where clone3 is not
 // available the C libraries use clone. And it refuses to set the resource limits of other processes: one system call
-// with RLIMIT_CPU or RLIMIT_NOFILE ends the server. The process itself is number 0 there.
+// with RLIMIT_CPU or RLIMIT_NOFILE ends the server. The process itself is number 0 there. And it refuses to set the
+// priority of all processes of a user (2 for setpriority, 3 for ioprio_set) or, of input and output, of a group (2).
 //
 // The numbers are searched by halves. That makes calls faster, and above all starts: for each number of a call, the
 // kernel follows a new filter once, to know which calls it passes always.
 func (a *abi) filter() []unix.SockFilter {
 	cases := a.cases()
 	tail := 3 + searchLength(len(cases))
-	places := []int{flagged: tail, self: tail + 2, passed: tail + 4, refused: tail + 5, missing: tail + 6}
-	end := tail + 7 // where the instructions for another architecture follow
+	places := []int{
+		flagged: tail, self: tail + 2, many: tail + 4, passed: tail + 6, refused: tail + 7, missing: tail + 8,
+	}
+	end := tail + 9 // where the instructions for another architecture follow
 	b := &block{}
 	b.jump(unix.BPF_JEQ, a.arch, 1, end)
 	b.add(load(dataNumber))
@@ -85,9 +90,14 @@ func (a *abi) filter() []unix.SockFilter {
 	b.jump(unix.BPF_JSET, unix.CLONE_NEWCGROUP, places[refused], places[passed])
 	b.add(load(dataArgument))
 	b.jump(unix.BPF_JEQ, 0, places[passed], places[refused])
+	b.add(load(dataArgument))
+	b.jump(unix.BPF_JGE, several, places[refused], places[passed])
 	b.add(pass, refuse, absent)
 	return b.instructions
 }
+
+// several is the first argument of setpriority and ioprio_set from which on they mean many processes.
+const several = 2
 
 // outcome is what a filter does with a call.
 type outcome int
@@ -96,6 +106,7 @@ const (
 	passed  outcome = iota
 	flagged         // refused with a flag in the first argument
 	self            // refused if the first argument is not 0
+	many            // refused if the first argument is several or more
 	refused
 	missing
 )
@@ -108,7 +119,13 @@ type callCase struct {
 
 // cases returns the system calls that do not pass, by number.
 func (a *abi) cases() []callCase {
-	cases := []callCase{{a.unshare, flagged}, {a.clone, flagged}, {a.prlimit, self}}
+	cases := []callCase{
+		{a.unshare, flagged},
+		{a.clone, flagged},
+		{a.prlimit, self},
+		{a.setpriority, many},
+		{a.ioprioSet, many},
+	}
 	for _, number := range a.denied {
 		cases = append(cases, callCase{number, refused})
 	}

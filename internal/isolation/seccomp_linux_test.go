@@ -47,7 +47,7 @@ const fewSteps = 18
 func TestFilterFindsEachCallInFewSteps(t *testing.T) {
 	for _, a := range []abi{native, compat} {
 		for number := range uint32(600) {
-			for _, argument := range []uint32{0, unix.CLONE_NEWUSER, unix.CLONE_NEWCGROUP} {
+			for _, argument := range []uint32{0, 1, 2, 3, unix.CLONE_NEWUSER, unix.CLONE_NEWCGROUP} {
 				want := pass.K
 				switch {
 				case slices.Contains(a.denied, number):
@@ -55,6 +55,8 @@ func TestFilterFindsEachCallInFewSteps(t *testing.T) {
 				case slices.Contains(unavailable, number):
 					want = absent.K
 				case number == a.prlimit && argument != 0:
+					want = refuse.K
+				case (number == a.setpriority || number == a.ioprioSet) && argument >= 2:
 					want = refuse.K
 				case (number == a.clone || number == a.unshare) && argument == unix.CLONE_NEWCGROUP:
 					want = refuse.K

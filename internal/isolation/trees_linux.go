@@ -44,12 +44,14 @@ type forest struct {
 	own []string
 	// dir is the working directory without symbolic links.
 	dir string
+	// temporary is Plan.Temporary.
+	temporary int64
 }
 
 // forest resolves the paths of the plan. dir is the working directory. What a request names is looked up with the
 // rights of the command's user. Where nothing is, nothing can be reached.
 func (p *Plan) forest(dir string) (*forest, error) {
-	f := &forest{dir: dir}
+	f := &forest{dir: dir, temporary: p.Temporary}
 	err := errors.Join(
 		f.add(false, slices.Concat(systemPaths, p.Server.Readable)...),
 		f.add(true, p.Server.Writable...))

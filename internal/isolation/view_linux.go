@@ -5,6 +5,7 @@ package isolation
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -37,7 +38,7 @@ func (p *program) view(f *forest) {
 	mask := p.register()
 	p.add("view", unix.SYS_UMASK, 0).save = mask
 	p.add("view", unix.SYS_MOUNT, p.text("tmpfs"), p.text(viewAt), p.text("tmpfs"),
-		unix.MS_NOSUID|unix.MS_NODEV, p.text("mode=0755"))
+		unix.MS_NOSUID|unix.MS_NODEV, p.inMemory(f, "0755"))
 	p.add("view", unix.SYS_CHDIR, p.text(viewAt))
 	for i, t := range planted {
 		step, at := "view "+t.Path, p.relative(t.Path)
@@ -51,7 +52,7 @@ func (p *program) view(f *forest) {
 		p.add(step, unix.SYS_CLOSE).use = clones[i]
 		if t.bare {
 			p.add("view "+sharedMemory, unix.SYS_MOUNT, p.text("tmpfs"), p.relative(sharedMemory), p.text("tmpfs"),
-				unix.MS_NOSUID|unix.MS_NODEV, p.text("mode=1777")).tolerated = uintptr(unix.ENOENT)
+				unix.MS_NOSUID|unix.MS_NODEV, p.inMemory(f, "1777")).tolerated = uintptr(unix.ENOENT)
 		}
 	}
 	for _, l := range f.links {
@@ -66,6 +67,15 @@ func (p *program) view(f *forest) {
 	p.add("view", unix.SYS_PIVOT_ROOT, p.text("."), p.text(".")) // the old root is then above the new one
 	p.add("view", unix.SYS_UMOUNT2, p.text("."), unix.MNT_DETACH)
 	p.add("view", unix.SYS_CHDIR, p.text("/"))
+}
+
+// inMemory is an argument: the options of a file system in memory.
+func (p *program) inMemory(f *forest, mode string) uintptr {
+	options := "mode=" + mode
+	if f.temporary > 0 {
+		options += ",size=" + strconv.FormatInt(f.temporary, 10)
+	}
+	return p.text(options)
 }
 
 // makeOwn makes the directories that a command has for itself, which everybody may write to.

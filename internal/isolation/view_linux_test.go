@@ -391,3 +391,42 @@ func TestRequestDoesNotOpenBelowMasks(t *testing.T) {
 		}
 	})
 }
+
+// TestRootReadsNoSecretsOfTheSystem: a command that is root does not read the digests of passwords from landlock on,
+// unless somebody has opened them by name.
+func TestRootReadsNoSecretsOfTheSystem(t *testing.T) {
+	if os.Geteuid() != 0 || Probe().lacksViews() != nil {
+		t.Skip("only root reads them, and only mounts hide them")
+	}
+	const read = "cat /etc/shadow /etc/gshadow; ls /etc/ssl/private; cat /etc/passwd >/dev/null && echo others"
+	for _, level := range files {
+		if out, _ := shell(t, resolve(t, Config{}, level, Access{}), t.TempDir(), read); strings.Contains(out,
+			"root:") ||
+			strings.Contains(out, ".key") || !strings.Contains(out, "others") {
+			t.Errorf("%s: %q", level, out)
+		}
+		open := Config{Directories: Directories{Readable: []string{"/etc"}}}
+		if out, _ := shell(t, resolve(t, open, level, Access{}), t.TempDir(), read); !strings.Contains(out, "root:") {
+			t.Errorf("%s, with /etc open: %q", level, out)
+		}
+	}
+}
+
+// TestTemporaryFilesAreBounded: a command gets no more memory by its temporary directories than the plan says.
+func TestTemporaryFilesAreBounded(t *testing.T) {
+	for _, level := range files {
+		p := resolve(t, Config{}, level, Access{})
+		if p.Layers.Temporary != ByMounts {
+			t.Skip("temporary directories are on a disk")
+		}
+		const write = "for dir in /tmp /var/tmp /dev/shm /dev; do " +
+			"head -c 8M /dev/zero >$dir/x && echo written; rm $dir/x; done; true"
+		if out, _ := shell(t, p, t.TempDir(), write); strings.Count(out, "written") != 3 {
+			t.Errorf("%s, without a bound: %q", level, out)
+		}
+		p.Temporary = 4 << 20
+		if out, _ := shell(t, p, t.TempDir(), write); strings.Contains(out, "written") {
+			t.Errorf("%s: %q", level, out)
+		}
+	}
+}

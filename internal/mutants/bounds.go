@@ -103,4 +103,23 @@ var boundMutants = []mutant{
 		file: "internal/mcpserver/page.go", old: "p.q.wanted.any() && e.Seq > p.q.wantedAfter", new: "p.q.wanted.any()",
 		pkg: "./internal/mcpserver", run: "TestStdinShowsWhatNoAnswerHasShown",
 	},
+	{
+		name: "a health check is waited for without its client", rule: "docs/security.md, fairness",
+		file: "internal/api/health.go",
+		old:  "	case <-ctx.Done():\n", new: "	case <-context.WithoutCancel(ctx).Done():\n",
+		pkg: "./internal/api", run: "TestRequestsEndWithTheirClients",
+	},
+	{
+		name: "a sweep is waited for without its client", rule: "docs/security.md, fairness",
+		file: "sweep.go",
+		old:  "			case <-ctx.Done():\n				return context.Cause(ctx)\n			}\n			defer",
+		new:  "			case <-context.WithoutCancel(ctx).Done():\n				return context.Cause(ctx)\n			}\n			defer",
+		pkg:  "./internal/api", run: "TestRequestsEndWithTheirClients",
+	},
+	{
+		name: "a tool waits without its client", rule: "docs/mcp-tools.md, waiting",
+		file: "internal/mcpserver/watch.go",
+		old:  "	case <-ctx.Done():\n", new: "	case <-context.WithoutCancel(ctx).Done():\n",
+		pkg: "./internal/mcpserver", run: "TestToolsEndWithTheirClients",
+	},
 }

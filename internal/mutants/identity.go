@@ -144,4 +144,16 @@ var identityMutants = []mutant{
 		new: "s.enterFor(ctx, req, toolStdin, in.ID)",
 		pkg: "./internal/mcpserver", run: "TestStdinShowsOutputToReadersOnly|TestEachToolNeedsItsScopes",
 	},
+	{
+		name: "a token that can be guessed is proven", rule: "docs/security.md, what is not protected",
+		file: "cmd/reprise/secrets.go",
+		old:  "	if len(token) < serverproof.MinToken {", new: "	if token == \"\" {",
+		pkg: "./cmd/reprise", run: "TestShortTokenIsNotProven",
+	},
+	{
+		name: "a webhook goes to this machine by a translated address", rule: "R10.2",
+		file: "internal/webhook/dial.go",
+		old:  "\"::/96\", \"::ffff:0:0:0/96\",", new: "\"::/96\",",
+		pkg: "./internal/webhook", run: "TestReceiverAddressIsChecked",
+	},
 }

@@ -2,6 +2,8 @@
 
 package main
 
+import "time"
+
 // isolationMutants are layers that are left out, each of which an attempt to get out finds.
 var isolationMutants = []mutant{
 	{
@@ -121,7 +123,7 @@ var isolationMutants = []mutant{
 	{
 		name: "request without limits has none", rule: "R6.13",
 		file: "internal/execution/run.go",
-		old:  "Limits: r.host.opts.Caps.limits(&req.Limits)", new: "Limits: req.Limits",
+		old:  "	limits := r.host.opts.Caps.limits(&req.Limits)\n", new: "	limits := req.Limits\n",
 		pkg: "./internal/execution", run: "TestCapsOfServer",
 	},
 	{
@@ -193,6 +195,13 @@ var isolationMutants = []mutant{
 		pkg:  "./internal/isolation", run: "TestAttemptsFailAtLevelsThatStopThem$",
 	},
 	{
+		name: "command sets the priority of all processes of a user", rule: "R6.13",
+		file: "internal/isolation/seccomp_linux.go",
+		old:  "	b.jump(unix.BPF_JGE, several, places[refused], places[passed])\n",
+		new:  "	b.jump(unix.BPF_JGE, several, places[passed], places[passed])\n",
+		pkg:  "./internal/isolation", run: "TestAttemptsFailAtLevelsThatStopThem$",
+	},
+	{
 		name: "isolation finds system calls only in one half of the deny list", rule: "R6.13",
 		file: "internal/isolation/seccomp_linux.go", old: "lower+searchLength(half), lower)", new: "lower, lower)",
 		pkg: "./internal/isolation", run: "TestFilterFindsEachCallInFewSteps",
@@ -240,5 +249,53 @@ var isolationMutants = []mutant{
 		name: "paths of requests are looked up as root", rule: "docs/isolation.md, users",
 		file: "internal/isolation/as_linux.go", old: "		err := u.become()\n", new: "		var err error\n",
 		pkg: "./internal/execution", run: "TestExistenceIsThatOfTheUser",
+	},
+	{
+		name: "root reads the digests of passwords", rule: "R6.13",
+		file: "internal/isolation/mask.go",
+		old:  "				p.Masks = append(p.Masks, m)\n", new: "				_ = append(p.Masks, m)\n",
+		pkg: "./internal/isolation", run: "TestRootReadsNoSecretsOfTheSystem",
+	},
+	{
+		name: "temporary files are memory without a bound", rule: "R6.5 R6.13",
+		file: "internal/isolation/view_linux.go",
+		old:  "	if f.temporary > 0 {\n", new: "	if f.temporary < 0 {\n",
+		pkg: "./internal/isolation", run: "TestTemporaryFilesAreBounded",
+	},
+	{
+		name: "limit of memory does not hold for temporary files", rule: "R6.5 R6.13",
+		file: "internal/execution/run.go",
+		old:  "	r.isolation.Temporary = limits.MemoryBytes\n", new: "",
+		pkg: "./internal/execution", run: "TestCapsOfServer",
+	},
+	{
+		name: "commands read the archive", rule: "R6.13",
+		file: "cmd/reprise/isolation.go",
+		old:  "	if dir, ok := archiveDir(c.Archive); ok {\n", new: "	if dir, ok := archiveDir(c.Archive); ok && dir == \"\" {\n",
+		pkg: "./cmd/reprise", run: "TestSecretPathsNameWhatServerKeeps|TestHostileRequests", patience: 5 * time.Minute,
+	},
+	{
+		name: "hostile requests leave out a new member", rule: "R6.13",
+		file: "internal/api/openapi.yaml",
+		old:  "        kill_on_disconnect: {type: boolean,", new: "        root: {type: string}\n        kill_on_disconnect: {type: boolean,",
+		pkg: "./cmd/reprise", run: "TestHostileRequests", patience: 5 * time.Minute,
+	},
+	{
+		name: "server ends when it lacks a resource to accept", rule: "docs/isolation.md, processes",
+		file: "internal/httpserver/patient.go",
+		old:  "		if err == nil || !passes(err) {\n", new: "		if true {\n",
+		pkg: "./internal/httpserver", run: "TestServeGoesOnAfterFailedAccept",
+	},
+	{
+		name: "search for artifacts has no bound", rule: "R6.12",
+		file: "internal/artifact/search_unix.go",
+		old:  "s.looked > maxNames {", new: "s.looked < 0 {",
+		pkg: "./internal/artifact", run: "TestSearchIsBounded",
+	},
+	{
+		name: "rename of a directory above a run ends it", rule: "R6.7 R6.13",
+		file: "internal/execution/supervise_spare_linux.go",
+		old:  "	info, err := p.lock.Stat()\n	return err == nil &&", new: "	info, err := os.Stat(p.lock.Name())\n	return err != nil ||",
+		pkg: "./internal/execution", run: "TestRunIsNotEndedByARename",
 	},
 }

@@ -5,6 +5,8 @@ package doctor
 import (
 	"context"
 	"fmt"
+
+	"reprise/internal/isolation"
 )
 
 // Result says how a check went.
@@ -47,6 +49,11 @@ type Options struct {
 	// OpenStore opens and closes the store. Its error says what is wrong; it is InUse
 	// while a server has the data directory.
 	OpenStore func(context.Context) error
+	// Isolation is how commands would be isolated, and LimitCommand their bounds.
+	Isolation    *isolation.Config
+	LimitCommand []string
+	// Refused is why a server would not start with this isolation, nil if it would.
+	Refused error
 	// InUse is the error for a data directory that a server has.
 	InUse error
 }
@@ -60,7 +67,8 @@ func Run(ctx context.Context, opts *Options) []Finding {
 		checkStore(ctx, opts),
 		checkCgroups(),
 	}
-	findings = append(findings, checkIsolation()...)
+	findings = append(findings, checkBoundary(opts)...)
+	findings = append(findings, checkIsolation(opts.Isolation)...)
 	findings = append(findings, checkInterpreters(), checkFiles(), checkSteps())
 	return append(findings, checkDate(ctx, opts.Listen)...)
 }

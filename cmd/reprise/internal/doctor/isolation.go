@@ -20,14 +20,15 @@ func checkCgroups() Finding {
 }
 
 // checkIsolation says which level commands get, and which layers the machine gives.
-func checkIsolation() []Finding {
+func checkIsolation(c *isolation.Config) []Finding {
 	m := isolation.Probe()
 	findings := []Finding{
-		checkLevel(), checkLandlock(m.Landlock),
+		checkLevel(c), checkLandlock(m.Landlock),
 		layer("mount namespace", m.Mounts, "hides the data directory from commands",
 			"Allow user namespaces for this user "+
 				"(kernel.apparmor_restrict_unprivileged_userns, user.max_user_namespaces), or start the server as root with --run-as USER."),
-		layer("file tree", cmp.Or(m.Mounts, m.Views), "each command from landlock on has its own /tmp and sees no other directory",
+		layer("file tree", cmp.Or(m.Mounts, m.Views),
+			"each command from landlock on has its own /tmp and sees no other directory",
 			"The same allows it. Without one, landlock reads by rules and gives commands a TMPDIR."),
 		layer("network", m.Network, "a command can have none", "The same allows --network off."),
 		layer("system calls", m.SystemCalls, "can be denied", "The kernel was built without seccomp filters."),
@@ -38,7 +39,8 @@ func checkIsolation() []Finding {
 			layer("another user", m.SwitchUser, "--run-as works", "The server needs CAP_SETUID and CAP_SETGID."))
 	}
 	_, err := m.FindBubblewrap()
-	return append(findings, layer("bubblewrap", err, "works", "Only the isolation level bubblewrap needs it: install bubblewrap."))
+	return append(findings, layer("bubblewrap", err, "works",
+		"Only the isolation level bubblewrap needs it: install bubblewrap."))
 }
 
 // layer is the finding on one layer.
@@ -50,9 +52,11 @@ func layer(name string, missing error, given, advice string) Finding {
 }
 
 // checkLevel finds out what commands start with that ask for nothing.
-func checkLevel() Finding {
+func checkLevel(c *isolation.Config) Finding {
 	const name = "isolation"
-	config := isolation.Config{}
+	config := *c
+	config.Confined = false
+	root := isolation.Probe().Root && (c.User == nil || c.User.UID == 0) && c.Range == nil
 	plan, err := config.Resolve("", isolation.Access{})
 	switch {
 	case err != nil:
@@ -60,14 +64,15 @@ func checkLevel() Finding {
 	case plan.Level == isolation.None:
 		return warn(name, "See what is missing below, and docs/isolation.md.",
 			"commands can read the token and the store of the server")
-	case plan.Layers.Signals == "" && isolation.Probe().Root:
-		return warn(name, "Landlock of version 6 (Linux 6.12) prevents that. Use one user per tenant (--run-as TENANT=USER), or bubblewrap.",
+	case plan.Layers.Signals == "" && root:
+		return warn(name,
+			"Landlock of version 6 (Linux 6.12) prevents that. Use one user per tenant (--run-as TENANT=USER), or bubblewrap.",
 			"the level %s; commands can signal the server, and read memory and environment of other commands of their user",
 			plan.Level)
 	case plan.Layers.Signals == "":
 		return warn(name, "Landlock of version 6 (Linux 6.12) prevents that.",
 			"the level %s; commands can signal the server", plan.Level)
-	case isolation.Probe().Root:
+	case root:
 		return warn(name, "Start the server as another user, or with --run-as USER; see docs/isolation.md.",
 			"the level %s, and commands are root", plan.Level)
 	}
