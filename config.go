@@ -111,7 +111,8 @@ func (r Retention) validate() error {
 	return nil
 }
 
-// StreamConfig is the configuration of a stream. It is set at creation and never changes.
+// StreamConfig is the configuration of a stream. It is set at creation; Stream.Configure changes the retention and the
+// labels.
 type StreamConfig struct {
 	Retention Retention
 	// Labels are for finding streams: at most 64 of them, keys of 1 to 64
@@ -244,10 +245,12 @@ func (o Owner) validate() error {
 
 // StreamInfo is the state of a stream in one consistent view.
 type StreamInfo struct {
-	Key     StreamKey
-	Epoch   Epoch
-	Config  StreamConfig
-	Created time.Time
+	Key    StreamKey
+	Epoch  Epoch
+	Config StreamConfig
+	// Revision counts the changes of Config; it is 0 for a stream with the configuration that it was created with.
+	Revision uint64
+	Created  time.Time
 	// Owner is the exclusive writer, or the zero Owner if anybody may append.
 	Owner Owner
 	// Earliest is the seq of the first kept event. Tail is the seq of the last event
