@@ -10,7 +10,6 @@ import (
 var brokenConfigured = []brokenStore{
 	{"append minds no revision", "configure/append refused", minding},
 	{"append minds no revision of another replica", "configure/shared", minding},
-	{"append minds no revision that was just made", "configure/while others append", minding},
 	{"a change minds no revision", "configure/refused", func(b *broken) {
 		b.create = changing(b, func(want, have *reprise.StreamInfo) { want.Revision = have.Revision + 1 })
 	}},
