@@ -16,6 +16,11 @@ var engineMutants = []mutant{
 		pkg: ".", run: "TestSmallerRetention",
 	},
 	{
+		name: "what another replica has removed still counts", rule: "old makes room for new, over replicas",
+		file: "retention.go", old: "		} else if !removed && !held.foreign {", new: "		} else if !removed {\n			return over.refusal()\n		} else if false {",
+		pkg: ".", run: "TestRoomMadeByAnotherReplica",
+	},
+	{
 		name: "a changed age moves no expiry", rule: "decision 47",
 		file: "submit.go", old: "		end.Expires = end.Time.Add(", new: "		_ = end.Time.Add(",
 		pkg: ".", run: "TestMaxAgeOfEndedStream",
