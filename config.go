@@ -88,7 +88,7 @@ type Retention struct {
 const eventOverhead = 48
 
 // DefaultRetention applies where no other retention is given.
-var DefaultRetention = Retention{MaxEvents: 1_000_000, MaxBytes: 64 << 20, MaxAge: time.Hour}
+var DefaultRetention = Retention{MaxEvents: 1_000_000, MaxBytes: 64 << 20, MaxAge: 24 * time.Hour}
 
 // or returns r with its zero fields filled from d.
 func (r Retention) or(d Retention) Retention {

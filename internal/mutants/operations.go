@@ -18,6 +18,23 @@ var operationMutants = []mutant{
 		pkg: "./internal/api", run: "TestPatchChangesExecution",
 	},
 	{
+		name: "kept files expire as the request said", rule: "R3.1",
+		file: "internal/execution/artifact.go", old: "			config = info.Config // it may have been changed",
+		new: "			_ = info",
+		pkg: "./internal/execution", run: "TestEndedRunIsKeptForADay",
+	},
+	{
+		name: "kept files expire before a changed execution", rule: "R3.1",
+		file: "internal/execution/configure.go", old: "	return h.keepArtifacts(ctx, &info)",
+		new: "	_ = info\n	return nil",
+		pkg: "./internal/execution", run: "TestEndedRunIsKeptForADay",
+	},
+	{
+		name: "what has ended is kept for an hour", rule: "R3.1",
+		file: "config.go", old: "MaxAge: 24 * time.Hour}", new: "MaxAge: time.Hour}",
+		pkg: "./internal/execution", run: "TestEndedRunIsKeptForADay",
+	},
+	{
 		name: "a changed stream takes labels of the server", rule: "R3.1",
 		file: "internal/api/streams.go",
 		old:  "		if _, given := body.Labels[own]; given {\n			return unprocessable(\"labels\", \"the label \"+own+\" is the server's own\")\n		}\n	}\n	info, err",
