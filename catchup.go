@@ -204,6 +204,9 @@ func (lv *live) adopt(before known, page *Page) (overtaken bool, err error) {
 		return false, err
 	}
 	lv.backSince = time.Time{}
+	if info.Revision > lv.info.Revision || info.Revision < lv.info.Revision && lv.lane.log.Shared() {
+		lv.reconfigure(info) // a lower one if the store has lost a change
+	}
 	wasStale := lv.isStale()
 	switch {
 	case info.Epoch != lv.info.Epoch:
@@ -223,6 +226,20 @@ func (lv *live) adopt(before known, page *Page) (overtaken bool, err error) {
 		lv.settle(before.doubts, info)
 	}
 	return false, nil
+}
+
+// reconfigure applies the configuration that the store has. No commit of the lane is under way.
+func (lv *live) reconfigure(info *StreamInfo) {
+	log := lv.lane.log
+	lv.mu.Lock()
+	defer lv.mu.Unlock()
+	before := lv.info.Overhead()
+	lv.info.Config, lv.info.Revision = info.Config, info.Revision
+	if lv.info.End != nil && info.End != nil {
+		lv.info.End = info.End
+	}
+	lv.created, lv.retention = info.Config, info.Config.Retention.or(log.opts.Retention)
+	log.usage.add(lv.charged, amount{bytes: lv.info.Overhead() - before})
 }
 
 // rewind applies a later state of the same epoch in which the window begins before trimmed, where it began before the

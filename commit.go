@@ -376,7 +376,7 @@ func (st *staged) reserve(size, count int) {
 // fill sets r to the request of the staged batch.
 func (st *staged) fill(r *AppendRequest) {
 	r.Key, r.Epoch = st.live.key, st.live.info.Epoch
-	r.First, r.Count = st.first, st.count
+	r.Revision, r.First, r.Count = st.live.info.Revision, st.first, st.count
 	r.Bytes = st.buf[st.from:len(st.buf)] // with capacity: it tells a store which batches are adjacent
 	r.Earliest, r.Kept = st.earliest, st.kept
 	if r.Owner != st.owner {

@@ -88,7 +88,7 @@ type Retention struct {
 const eventOverhead = 48
 
 // DefaultRetention applies where no other retention is given.
-var DefaultRetention = Retention{MaxEvents: 1_000_000, MaxBytes: 64 << 20, MaxAge: time.Hour}
+var DefaultRetention = Retention{MaxEvents: 1_000_000, MaxBytes: 64 << 20, MaxAge: 24 * time.Hour}
 
 // or returns r with its zero fields filled from d.
 func (r Retention) or(d Retention) Retention {
@@ -111,7 +111,8 @@ func (r Retention) validate() error {
 	return nil
 }
 
-// StreamConfig is the configuration of a stream. It is set at creation and never changes.
+// StreamConfig is the configuration of a stream. It is set at creation; Stream.Configure changes the retention and the
+// labels.
 type StreamConfig struct {
 	Retention Retention
 	// Labels are for finding streams: at most 64 of them, keys of 1 to 64
@@ -244,10 +245,12 @@ func (o Owner) validate() error {
 
 // StreamInfo is the state of a stream in one consistent view.
 type StreamInfo struct {
-	Key     StreamKey
-	Epoch   Epoch
-	Config  StreamConfig
-	Created time.Time
+	Key    StreamKey
+	Epoch  Epoch
+	Config StreamConfig
+	// Revision counts the changes of Config; it is 0 for a stream with the configuration that it was created with.
+	Revision uint64
+	Created  time.Time
 	// Owner is the exclusive writer, or the zero Owner if anybody may append.
 	Owner Owner
 	// Earliest is the seq of the first kept event. Tail is the seq of the last event

@@ -15,7 +15,7 @@ import (
 // as well are guarded by mu. Only the lane writes them, so the lane reads them without the lock.
 type live struct {
 	key       StreamKey
-	created   StreamConfig // as passed to Create
+	created   StreamConfig // as passed to Create, or changed by Configure
 	retention Retention    // with the defaults filled in
 	charged   *tally       // usage of the account or tenant that the stream is charged to
 

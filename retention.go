@@ -216,6 +216,9 @@ type endedQueue struct {
 	// whole is set if no ended stream is missing; noting if those that end now are added.
 	whole, noting    bool
 	listed, measured time.Time // when the streams were last listed, and the usage measured
+	// foreign is set once another replica was found to have removed streams of the queue since the usage was measured.
+	// Whoever has the turn uses it.
+	foreign bool
 }
 
 type endedStream struct {
@@ -361,8 +364,13 @@ func (l *Log) freeRoom(ctx context.Context, whose *tally, more int64) error {
 		}
 		if removed, err := l.removeOldest(ctx, held, of); err != nil {
 			return err
-		} else if !removed {
+		} else if !removed && !held.foreign {
 			return over.refusal()
+		} else if !removed { // what others have removed is still counted
+			held.measured = time.Time{}
+			if err := l.measureShared(ctx, held); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -373,7 +381,7 @@ func (l *Log) measureShared(ctx context.Context, q *endedQueue) error {
 	if !l.Shared() || time.Since(q.measured) < sharedEvery {
 		return nil
 	}
-	q.measured = time.Now() // the caller has the turn
+	q.measured, q.foreign = time.Now(), false // the caller has the turn
 	return l.measure(ctx)
 }
 
@@ -392,7 +400,11 @@ func (l *Log) removeOldest(ctx context.Context, q *endedQueue, of accountKey) (b
 	if !ok || ctx.Err() != nil {
 		return false, context.Cause(ctx)
 	}
-	err := l.background.during(func() error { return l.removeEarly(context.WithoutCancel(ctx), &s) })
+	err := l.background.during(func() error {
+		found, err := l.removeEarly(context.WithoutCancel(ctx), &s)
+		q.foreign = q.foreign || !found && l.Shared()
+		return err
+	})
 	if err != nil {
 		l.ended.forgetAll(q) // s may still be there
 	}
@@ -431,16 +443,17 @@ func (l *Log) listEnded(ctx context.Context, of accountKey) (found []endedStream
 	}
 }
 
-// removeEarly removes an ended stream as a sweep does, before its time. It does nothing if the stream is gone.
-func (l *Log) removeEarly(ctx context.Context, s *endedStream) error {
+// removeEarly removes an ended stream as a sweep does, before its time. It does nothing if the stream is gone; found is
+// false then.
+func (l *Log) removeEarly(ctx context.Context, s *endedStream) (found bool, err error) {
 	unlock, err := l.loading.lock(ctx, s.key) // not to be counted by Remove as well
 	if err != nil {
-		return err
+		return false, err
 	}
 	info, err := l.removeUnswept(ctx, s)
 	unlock()
 	if info == nil || err != nil {
-		return err
+		return false, err
 	}
 	freed := charge(info)
 	l.usage.add(l.usage.of(info), amount{}.minus(freed))
@@ -448,7 +461,7 @@ func (l *Log) removeEarly(ctx context.Context, s *endedStream) error {
 		hook(info.Key, Size{Streams: 1, Events: freed.events, Bytes: info.Bytes, Overhead: info.Overhead()})
 	}
 	l.tellEarly(info)
-	return l.forgetEpoch(ctx, s.key, s.epoch, ErrExpired)
+	return true, l.forgetEpoch(ctx, s.key, s.epoch, ErrExpired)
 }
 
 // removeUnswept removes an ended stream from the store, which no sweep does meanwhile. It returns the last state of the

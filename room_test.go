@@ -2,14 +2,17 @@ package reprise_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
 	"reprise"
+	"reprise/internal/shared"
 	"reprise/store/memstore"
 )
 
@@ -270,5 +273,135 @@ func TestConcurrentAppendsMakeRoomOnce(t *testing.T) {
 		if n := removed.Load(); n < 5 || n > 10 {
 			t.Errorf("%d streams were removed, want 8, or up to 3 less", n)
 		}
+	})
+}
+
+// TestReplicasMakeRoomAtOnce: two replicas that share a store remove no open stream and none of another tenant, and
+// what they append is there. No append is refused while there are ended streams: what the other replica has removed
+// does not count any more. A stream that both remove at the same moment is counted by both.
+func TestReplicasMakeRoomAtOnce(t *testing.T) {
+	const ended, each = 40, 60
+	hub := shared.New(memstore.New(nil))
+	keys := reprise.NewKeyset()
+	var mu sync.Mutex
+	removed := map[string]int{}
+	logs := make([]*reprise.Log, 2)
+	for i := range logs {
+		store := hub.Store()
+		t.Cleanup(func() { check(t, store.Close()) })
+		logs[i] = openLog(t, store, &reprise.Options{
+			Keys: keys, SweepEvery: -1, MaxTenantBytes: room(5*ended/2+20) + 50*reprise.StreamOverhead,
+			Hooks: &reprise.Hooks{RemovedEarly: func(key reprise.StreamKey, _ reprise.Size) {
+				mu.Lock()
+				defer mu.Unlock()
+				removed[key.String()]++
+			}},
+		})
+	}
+	other, _, err := logs[0].Create(t.Context(), reprise.StreamKey{Tenant: "other", Name: "s"}, reprise.StreamConfig{})
+	check(t, err)
+	end(t, other)
+	for i := range ended {
+		fillAndEnd(t, logs[i%2], fmt.Sprint("old/", i))
+	}
+	var writers sync.WaitGroup
+	open := make([]*reprise.Stream, 4)
+	for i := range open {
+		open[i] = createOn(t, logs[i%2], fmt.Sprint("open/", i))
+		writers.Go(func() {
+			for range each / 2 {
+				if _, err := open[i].Append(t.Context(), filler()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	for i, s := range open {
+		if n := len(kept(t, s)); n != each/2 {
+			t.Errorf("the open stream %d keeps %d events, want %d", i, n, each/2)
+		}
+	}
+	if len(removed) < 2 {
+		t.Errorf("only %v were removed", removed)
+	}
+	for key, times := range removed {
+		if times > len(logs) || !strings.HasPrefix(key, "default/old/") {
+			t.Errorf("%s was removed %d times", key, times)
+		}
+	}
+	_, err = logs[1].Stream(t.Context(), other.Key())
+	check(t, err)
+	sizes := sizesOf(t, logs[0])[reprise.DefaultTenant]
+	if want := int64(ended + len(open) - len(removed)); sizes.Streams != want {
+		t.Errorf("%d streams are left, want %d", sizes.Streams, want)
+	}
+}
+
+// TestRoomMadeByAnotherReplica: the usage that a Log has counted is a few seconds old. If all streams that it would
+// remove are gone already, it counts again before it refuses anything.
+func TestRoomMadeByAnotherReplica(t *testing.T) {
+	hub := shared.New(memstore.New(nil))
+	logs := make([]*reprise.Log, 2)
+	for i := range logs {
+		store := hub.Store()
+		t.Cleanup(func() { check(t, store.Close()) })
+		logs[i] = openLog(t, store, &reprise.Options{
+			SweepEvery: -1, MaxTenantBytes: room(55) + 12*reprise.StreamOverhead,
+		})
+	}
+	for i := range 10 {
+		fillAndEnd(t, logs[0], fmt.Sprint("old/", i))
+	}
+	open := createOn(t, logs[0], "open")
+	add(t, open, slices.Repeat([]reprise.Event{filler()}, 6)...) // makes room, and lists the streams for it
+	if !isGone(t, logs[0], "old/0") {
+		t.Fatal("no room was made")
+	}
+	for i := 1; i < 10; i++ {
+		check(t, logs[1].Remove(t.Context(), named(fmt.Sprint("old/", i))))
+	}
+	for range 30 {
+		add(t, open, filler())
+	}
+}
+
+// TestFullWithOpenStreams: where 1,000 streams are open and nothing can go, an append is refused and told so, no stream
+// loses anything, and each of them can end.
+func TestFullWithOpenStreams(t *testing.T) {
+	eachStore(t, func(t *testing.T, store reprise.Store) {
+		const streams = 1000
+		log := openLog(t, store, &reprise.Options{
+			MaxTotalBytes: room(streams) + streams*reprise.StreamOverhead, SweepEvery: -1,
+		})
+		open := make([]*reprise.Stream, streams)
+		for i := range open {
+			open[i] = create(t, log, fmt.Sprint("s/", i), reprise.Retention{})
+			if _, err := open[i].Append(t.Context(), filler()); err != nil {
+				wantError(t, err, reprise.ErrQuota) // the names take a little room too
+			}
+		}
+		refused := 0
+		for _, s := range open[:100] {
+			_, err := s.Append(t.Context(), filler())
+			if full, ok := errors.AsType[*reprise.QuotaError](err); ok && full.Quota == "bytes" {
+				refused++
+			} else if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if refused < 50 {
+			t.Errorf("%d of 100 appends to a full store were refused", refused)
+		}
+		for _, s := range open {
+			if state := info(t, s); state.Earliest != 1 {
+				t.Fatalf("%s has lost its first %d events", s.Key(), state.Earliest-1)
+			}
+		}
+		for _, s := range open {
+			end(t, s)
+		}
+		late := create(t, log, "late", reprise.Retention{})
+		add(t, late, slices.Repeat([]reprise.Event{filler()}, 50)...)
 	})
 }

@@ -43,6 +43,12 @@ type Store interface {
 	// return the existing stream and change nothing; with another
 	// configuration it must return ErrConflict. The name of an expired stream
 	// must be free again. Of concurrent calls exactly one must create.
+	//
+	// With a Revision above 0, Create makes no stream but changes one: in one step the stream must get info.Config,
+	// info.Revision and, if it has ended, the Expires of info.End, and Create returns it as it is kept then. Nothing
+	// else of the stream changes. Such a call must be refused with ErrNotFound if the stream does not exist in
+	// info.Epoch, and with ErrConflict if its Revision is not info.Revision less one, unless the stream has
+	// info.Revision and an equal configuration already.
 	Create(ctx context.Context, info StreamInfo) (StreamInfo, error)
 
 	// Append stores batches, at most one of each stream, in one commit. It
@@ -54,7 +60,7 @@ type Store interface {
 	// A request must be refused, in this order, with ErrNotFound if the stream does
 	// not exist in that epoch, with ErrFenced if its Owner is neither that of the
 	// stream nor one with a higher Fence, with ErrEnded if the stream has ended, and with
-	// ErrConflict if First is not its tail plus one. An Owner with a higher
+	// ErrConflict if First is not its tail plus one or Revision is not that of the stream. An Owner with a higher
 	// Fence must become that of the stream in the same commit. An error that wraps ErrUnavailable leaves
 	// open whether the batch was stored, and whether it will be: a request that is still
 	// on its way may be stored later, as long as nothing else has taken its place.
@@ -96,6 +102,9 @@ type AppendRequest struct {
 	Epoch Epoch
 	// Owner is the writer, or the zero Owner for a stream without an owner.
 	Owner Owner
+	// Revision is the one of the stream that the request relies on: with another configuration, the window would be
+	// another one.
+	Revision uint64
 	// First is the seq of the first event, which is the tail plus one.
 	First uint64
 	// Count is the number of events, at least 1.
@@ -189,8 +198,8 @@ type RemoveSpec struct {
 
 // Watcher is a Store that replicas share and that reports what the others do.
 type Watcher interface {
-	// Watch calls moved soon after another replica may have appended to the stream, trimmed, removed
-	// or swept it, until stop is called. It does not block, and moved must not
+	// Watch calls moved soon after another replica may have appended to the stream, changed its configuration, trimmed,
+	// removed or swept it, until stop is called. It does not block, and moved must not
 	// either. Changes made before Watch returns need not be told. Where changes may have been missed, because a
 	// connection was lost or is not up yet, moved must be called once they can be seen again. It may be called for no
 	// reason, from any goroutine, and once more while stop returns.

@@ -278,3 +278,26 @@ func (s *Stream) Trim(ctx context.Context, before uint64) error {
 	})
 	return s.op("trim", err)
 }
+
+// Configure changes the retention and the labels of a stream, which may have ended, and returns its state afterwards.
+// edit changes a copy of the configuration; if another replica changes the stream at the same time, edit is called
+// again with the result. Meta and AccountLabel cannot be changed.
+//
+// A larger bound takes effect at the next append, whichever replica makes it. A smaller one removes the oldest events
+// before Configure returns; a reader that has not received them gets an error of the window, as after Trim. A changed
+// MaxAge moves the expiry of a stream that has ended. If the removal fails, the configuration is changed all the same,
+// and the next append, or the same change again, removes the events.
+//
+// The error is ErrInvalid for a configuration that Create refuses, ErrQuota, ErrNotFound, ErrExpired or ErrUnavailable.
+func (s *Stream) Configure(ctx context.Context, edit func(*StreamConfig)) (info StreamInfo, err error) {
+	err = s.use(ctx, func(lv *live) error {
+		return s.log.background.during(func() (err error) {
+			info, err = s.log.configure(ctx, lv, edit)
+			return err
+		})
+	})
+	if err != nil {
+		return StreamInfo{}, s.op("configure", err)
+	}
+	return info, nil
+}

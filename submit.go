@@ -1,9 +1,11 @@
 package reprise
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 )
 
 // maxTries bounds the tries of an append that other replicas overtake.
@@ -174,6 +176,11 @@ func (l *Log) trim(ctx context.Context, lv *live, before uint64) error {
 		return err
 	}
 	defer release()
+	return l.trimHeld(ctx, lv, before)
+}
+
+// trimHeld is trim of a stream that the caller holds.
+func (l *Log) trimHeld(ctx context.Context, lv *live, before uint64) error {
 	for range maxTries {
 		epoch, err := l.tryTrim(ctx, lv, before)
 		if err != nil || !l.Shared() || epoch == "" {
@@ -236,6 +243,128 @@ func (lv *live) trimmed(earliest uint64) {
 		lv.info.Earliest = earliest
 		lv.info.Bytes -= bytes
 	}
+}
+
+// configure implements Stream.Configure. Appends to the stream wait meanwhile.
+func (l *Log) configure(ctx context.Context, lv *live, edit func(*StreamConfig)) (StreamInfo, error) {
+	release, err := l.hold(ctx, lv)
+	if err != nil {
+		return StreamInfo{}, err
+	}
+	defer release()
+	for range maxTries {
+		switch err := l.tryConfigure(ctx, lv, edit); {
+		case errors.Is(err, ErrConflict), errors.Is(err, ErrNotFound) && !lv.isGone():
+			continue // another replica has changed it, or the store has moved it to another epoch
+		case err != nil:
+			return StreamInfo{}, err
+		}
+		if err := l.trimToBounds(ctx, lv); err != nil {
+			return StreamInfo{}, err
+		}
+		return l.look(ctx, lv)
+	}
+	return StreamInfo{}, fmt.Errorf("%w: other replicas were ahead %d times", ErrUnavailable, maxTries)
+}
+
+// tryConfigure changes the configuration that the store has now. The error is ErrConflict or ErrNotFound if it has
+// another one meanwhile.
+func (l *Log) tryConfigure(ctx context.Context, lv *live, edit func(*StreamConfig)) error {
+	want, err := l.look(ctx, lv)
+	if err != nil {
+		return err
+	}
+	before := want.Overhead()
+	config := want.Config
+	config.Labels, config.Meta = maps.Clone(config.Labels), bytes.Clone(config.Meta)
+	edit(&config)
+	switch {
+	case config.Equal(want.Config):
+		return nil
+	case !bytes.Equal(config.Meta, want.Config.Meta), config.Account() != want.Config.Account():
+		return fmt.Errorf("%w: Meta and the account of a stream do not change", ErrInvalid)
+	}
+	if err := config.validate(); err != nil {
+		return err
+	}
+	want.Config, want.Revision, want.Producers = config, want.Revision+1, nil
+	if want.End != nil {
+		end := *want.End
+		end.Expires = end.Time.Add(config.Retention.or(l.opts.Retention).MaxAge)
+		want.End = &end
+	}
+	if more := want.Overhead() - before; more > 0 && lv.key.Tenant != SystemTenant {
+		if err := l.freeRoom(ctx, lv.charged, more); err != nil {
+			return err
+		}
+	}
+	kept, err := l.store.Create(ctx, want)
+	l.noteFailure(err)
+	if err != nil {
+		return err
+	}
+	return lv.lane.exclusively(context.WithoutCancel(ctx), func() error {
+		if lv.info.Epoch == kept.Epoch && lv.info.Revision < kept.Revision {
+			lv.reconfigure(&kept)
+		}
+		return lv.gone
+	})
+}
+
+// trimToBounds removes the oldest events until the stream is within the bounds of its retention. The newest batch
+// stays. The caller holds the stream.
+func (l *Log) trimToBounds(ctx context.Context, lv *live) error {
+	var before uint64
+	for range maxTries {
+		var need int64
+		err := lv.lane.exclusively(ctx, func() error {
+			before, need = lv.bound()
+			return lv.gone
+		})
+		if err != nil {
+			return err
+		}
+		if need == 0 {
+			break
+		}
+		if err := l.measureOldest(ctx, lv, need, 0); err != nil {
+			return err
+		}
+	}
+	if before == 0 {
+		return nil
+	}
+	return l.trimHeld(ctx, lv, before)
+}
+
+// bound returns the seq before which the events exceed the bounds of the retention, 0 if none does. If the oldest
+// events are to be measured for it, need is the number of bytes up to which; see Log.measureOldest. No commit of the
+// lane is under way.
+func (lv *live) bound() (before uint64, need int64) {
+	info := &lv.info
+	n := len(lv.sizes.steps)
+	if info.Earliest > info.Tail || n == 0 {
+		return 0, 0
+	}
+	if events := uint64(lv.retention.MaxEvents); info.Tail > events {
+		before = info.Tail - events + 1
+	}
+	all := info.Bytes + eventOverhead*int64(info.Kept())
+	if over := min(all-lv.retention.MaxBytes, all-1); over > 0 {
+		last, ok := lv.sizes.oldest(info.Earliest, over)
+		switch {
+		case !ok:
+			return 0, over
+		case last < info.Tail:
+			before = max(before, last+1)
+		case n > 1: // all but the newest batch, or a few that are counted together
+			before = max(before, lv.sizes.steps[n-2].last+1)
+		}
+	}
+	if before <= info.Earliest {
+		return 0, 0
+	}
+	return before, 0
 }
 
 // Remove forgets a stream without a trace; its readers get ErrNotFound.

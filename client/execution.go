@@ -331,6 +331,20 @@ func (c *Client) Show(ctx context.Context, id string) (Execution, error) {
 	return answer[Execution](ctx, c, &request{op: op, method: http.MethodGet, path: executionPath(id, "")})
 }
 
+// Configure changes the retention and the labels of an execution as ConfigureStream changes those of a stream. The
+// request that has started it still finds it.
+func (c *Client) Configure(ctx context.Context, id string, change Change) (Execution, error) {
+	op := "configure execution " + id
+	if err := checkName(op, id); err != nil {
+		return Execution{}, err
+	}
+	r, err := jsonRequest(op, http.MethodPatch, executionPath(id, ""), change)
+	if err != nil {
+		return Execution{}, err
+	}
+	return answer[Execution](ctx, c, r)
+}
+
 // ExecutionQuery selects a list of executions. The zero value selects the newest hundred.
 type ExecutionQuery struct {
 	Session string

@@ -321,6 +321,18 @@ func TestStreamsOfTheRealServer(t *testing.T) {
 	if _, err := c.CreateStream(ctx, name, client.StreamConfig{}); !errors.Is(err, reprise.ErrConflict) {
 		t.Errorf("another configuration: %v", err)
 	}
+	value := "d"
+	changed, err := c.ConfigureStream(ctx, name, client.Change{
+		Retention: client.Retention{MaxAge: client.Duration(time.Hour)},
+		Labels:    map[string]*string{"a": nil, "c": &value},
+	})
+	if err != nil || changed.Retention.MaxEvents != 2 || time.Duration(changed.Retention.MaxAge) != time.Hour ||
+		changed.Labels["c"] != value || len(changed.Labels) != 1 {
+		t.Fatalf("%+v, %v", changed, err)
+	}
+	if _, err := c.Configure(ctx, name, client.Change{}); !errors.Is(err, reprise.ErrNotFound) {
+		t.Errorf("an execution of the name: %v", err)
+	}
 	first, err := p.Publish(ctx, client.NewEvent{Type: "note", Data: json.RawMessage("{\n\"n\": 1}")})
 	if err != nil || first.First != 1 || first.Cursor == "" {
 		t.Fatalf("%+v, %v", first, err)

@@ -50,6 +50,27 @@ func (c *Client) CreateStream(ctx context.Context, name string, config StreamCon
 	return answer[Stream](ctx, c, r)
 }
 
+// Change is a change of a stream or of an execution, which may have ended. What is zero stays as it is.
+type Change struct {
+	Retention Retention `json:"retention,omitzero"`
+	// Labels are set, or removed where they are nil.
+	Labels map[string]*string `json:"labels,omitempty"`
+}
+
+// ConfigureStream changes the retention and the labels of a stream. A larger bound takes effect at the next append, a
+// smaller one removes the oldest events at once, and a changed MaxAge moves the expiry of a stream that has ended.
+func (c *Client) ConfigureStream(ctx context.Context, name string, change Change) (Stream, error) {
+	op := "configure stream " + name
+	if err := checkName(op, name); err != nil {
+		return Stream{}, err
+	}
+	r, err := jsonRequest(op, http.MethodPatch, streamPath(name, ""), change)
+	if err != nil {
+		return Stream{}, err
+	}
+	return answer[Stream](ctx, c, r)
+}
+
 // ShowStream returns the state of a stream.
 func (c *Client) ShowStream(ctx context.Context, name string) (Stream, error) {
 	op := "show stream " + name

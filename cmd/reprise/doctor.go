@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
+	"reprise/client"
 	"reprise/cmd/reprise/internal/doctor"
 	"reprise/internal/isolation"
 	"reprise/internal/storeurl"
@@ -42,7 +46,7 @@ func (c *doctorCmd) Run(ctx context.Context, asked *stops) error {
 		boundary.Range = new(isolation.UserRange) // of which nobody is given a user here
 	}
 	findings := doctor.Run(ctx, &doctor.Options{
-		Listen: c.Listen, Data: c.Data, OpenStore: c.openStore, InUse: errInUse,
+		Listen: c.Listen, Data: c.Data, OpenStore: c.openStore, InUse: errInUse, Waiting: c.waiting(),
 		Isolation: &boundary, Refused: refused, LimitCommand: c.LimitCommand,
 	})
 	for _, f := range findings {
@@ -69,6 +73,39 @@ func (c *doctorCmd) print(f doctor.Finding) error {
 		_, err = fmt.Fprintf(stdout, "%23s%s\n", "", f.Advice)
 	}
 	return err
+}
+
+// waiting asks the server that has the data directory for commands that wait for storage. It is nil if there is no
+// token for it.
+func (c *doctorCmd) waiting() func(context.Context) (int, time.Time, error) {
+	token, err := os.ReadFile(filepath.Join(c.Data, tokenFile))
+	if err != nil {
+		return nil
+	}
+	if conn, err := net.DialTimeout("tcp", c.Listen, time.Second); err != nil {
+		return nil
+	} else {
+		_ = conn.Close()
+	}
+	return func(ctx context.Context) (n int, since time.Time, err error) {
+		server, err := client.New(&client.Options{
+			URL: "http://" + c.Listen, Token: strings.TrimSpace(string(token)), GiveUp: time.Second,
+		})
+		if err != nil {
+			return 0, since, err
+		}
+		page, err := server.List(ctx, client.ExecutionQuery{Status: "running", Limit: 1000})
+		for i := range page.Executions {
+			x := &page.Executions[i]
+			if x.Waiting != "storage" || x.WaitingSince == nil {
+				continue
+			}
+			if n++; since.IsZero() || x.WaitingSince.Before(since) {
+				since = *x.WaitingSince
+			}
+		}
+		return n, since, err
+	}
 }
 
 // openStore opens and closes the store, if it is there already.

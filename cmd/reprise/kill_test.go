@@ -134,3 +134,90 @@ func checkNumbers(t *testing.T, c *client.Client, name string, n int) {
 		t.Errorf("%s: %d events, acknowledged were %d", name, next, n)
 	}
 }
+
+// TestServerKilledWhileItMakesRoom: a server whose store is full removes an ended stream for almost every append, and
+// is killed in the middle again and again. An open stream keeps everything that was acknowledged, later streams find
+// room, and the bound holds.
+func TestServerKilledWhileItMakesRoom(t *testing.T) {
+	t.Parallel()
+	const bound = 1 << 20
+	dir := t.TempDir()
+	start := func(listen string) *daemon {
+		t.Helper()
+		d, err := startDaemon(os.Environ(), dir, dir+"/server.log", "--listen", listen, "--data", dir+"/data",
+			"--log-level", "error", "--max-total-bytes", "1MiB")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	server := start(freeAddress(t))
+	defer func() { _ = server.kill() }()
+	token, err := os.ReadFile(dir + "/data/token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(&client.Options{
+		URL: "http://" + server.addr, Token: strings.TrimSpace(string(token)),
+		MinWait: 10 * time.Millisecond, MaxWait: 50 * time.Millisecond, GiveUp: patience,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stop atomic.Bool
+	var publishing sync.WaitGroup
+	var begun, made atomic.Int64
+	kept := 0
+	publishing.Go(func() { kept = publishUntil(t, c, "open", &begun, &stop) })
+	for i := range 2 {
+		publishing.Go(func() {
+			for n := 0; !stop.Load(); n++ {
+				if err := fillStream(t.Context(), c, fmt.Sprintf("old/%d/%d", i, n)); err != nil {
+					t.Error(err)
+					return
+				}
+				made.Add(1)
+			}
+		})
+	}
+	for round := range killRounds {
+		until := made.Load() + 2
+		if !eventually(func() bool { return made.Load() >= until }) {
+			t.Fatalf("no stream was made in round %d", round)
+		}
+		<-time.After(rand.N(60 * time.Millisecond)) // a moment like any other
+		if err := server.kill(); err != nil {
+			t.Fatal(err)
+		}
+		server = start(server.addr)
+	}
+	stop.Store(true)
+	publishing.Wait()
+	checkNumbers(t, c, "open", kept)
+	list, err := c.ListStreams(t.Context(), 1000, "")
+	var bytes int64
+	for _, s := range list.Streams {
+		bytes += s.Bytes
+	}
+	if err != nil || len(list.Streams) < 2 || bytes > bound {
+		t.Errorf("%d streams keep %d bytes, the bound is %d; %v", len(list.Streams), bytes, bound, err)
+	}
+	if n := made.Load(); n < 12 {
+		t.Errorf("only %d streams were filled, so that little room was made", n)
+	}
+}
+
+// fillStream makes a stream of about 100 KiB that ends.
+func fillStream(ctx context.Context, c *client.Client, name string) error {
+	if _, err := c.CreateStream(ctx, name, client.StreamConfig{}); err != nil {
+		return err
+	}
+	producer := c.Producer(name)
+	for range 10 {
+		if _, err := producer.PublishBytes(ctx, "fill", make([]byte, 10<<10)); err != nil {
+			return err
+		}
+	}
+	_, err := producer.End(ctx, "completed", nil)
+	return err
+}

@@ -47,6 +47,7 @@ type cli struct {
 	Signal      signalCmd      `group:"Executions and streams:" cmd:"" help:"Send a signal to the command of an execution."`
 	Cancel      cancelCmd      `group:"Executions and streams:" cmd:"" help:"End an execution with all its processes: TERM, a grace period, KILL."`
 	Remove      removeCmd      `group:"Executions and streams:" cmd:"" aliases:"rm" help:"Remove executions, streams or sessions; running ones are cancelled."`
+	Retain      retainCmd      `group:"Executions and streams:" cmd:"" help:"Change how much of executions or streams is kept, and their labels."`
 	Artifacts   artifactsCmd   `group:"Executions and streams:" cmd:"" help:"List or fetch the files that are kept with an execution."`
 	Interpreter interpreterCmd `group:"Executions and streams:" cmd:"" help:"Start, show and end interpreters, which keep variables and definitions between runs."`
 	Publish     publishCmd     `group:"Executions and streams:" cmd:"" help:"Publish the lines of our stdin as events of a stream, which is created if it does not exist."`

@@ -41,7 +41,7 @@ type mcpCmd struct {
 	MaxRunning int           `placeholder:"N" help:"Maximum number of running executions; others wait. Default: 64."`
 	MaxTimeout time.Duration `placeholder:"DURATION" help:"Timeout of executions that ask for none or a longer one. Default: none."`
 	PassEnv    []string      `placeholder:"NAME" help:"Variable of our environment that every command gets. May be repeated."`
-	RetainAge  time.Duration `placeholder:"DURATION" help:"How long output is kept after the end. Default: 1h."`
+	RetainAge  time.Duration `placeholder:"DURATION" help:"How long output is kept after the end. Default: 24h."`
 	MaxBytes   int           `default:"30000" placeholder:"N" help:"Bytes of output that a call shows by default, 256 to 1048576. Default: ${default}."`
 	Drain      time.Duration `default:"0s" help:"How long running commands may continue after the client has disconnected. Default: ${default}."`
 

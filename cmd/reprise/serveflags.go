@@ -11,7 +11,7 @@ type storageFlags struct {
 	Archive        string        `placeholder:"URL" help:"Where streams are archived before they are swept: file:DIR or s3://BUCKET/PREFIX, from which they can still be read, or kafka://HOST:PORT/TOPIC. Default: nowhere."`
 	RetainEvents   int64         `placeholder:"N" help:"Maximum number of events that a stream keeps. Default: 1000000."`
 	RetainBytes    byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that a stream keeps; an event counts about 64 bytes besides its data. Default: 64MiB."`
-	RetainAge      time.Duration `placeholder:"DURATION" help:"How long a stream is kept after its end. Default: 1h."`
+	RetainAge      time.Duration `placeholder:"DURATION" help:"How long a stream is kept after its end. Default: 24h."`
 	Remember       time.Duration `placeholder:"DURATION" help:"How long the id of a command that has ended is remembered, also after its output has expired: the same start is answered with the recorded outcome and does not run again. Default: 720h (30 days); negative: while the output is kept."`
 	RememberNames  int64         `placeholder:"N" help:"Number of ids that are remembered for each tenant; the oldest are forgotten first. Default: 1000000."`
 	MaxIdle        time.Duration `placeholder:"DURATION" help:"How long a stream may be open without new events before it is ended, unless it says itself. Executions are not affected. Default: for ever."`

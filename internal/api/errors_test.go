@@ -114,7 +114,7 @@ func refusedRequests(w *fixture) []refusal {
 		{"invalid", 415, false, func() *answer {
 			return w.do("PUT", "/v1/streams/x", `{}`, "Content-Type: text/plain")
 		}},
-		{"invalid", 405, false, func() *answer { return w.do("PATCH", "/v1/streams/x", `{}`) }},
+		{"invalid", 405, false, func() *answer { return w.do("PATCH", "/v1/streams", `{}`) }},
 	}
 }
 
@@ -184,7 +184,7 @@ func TestAllowNamesMethodsOfPath(t *testing.T) {
 	for path, allow := range map[string]string{
 		"/v1/executions":            "GET, HEAD, OPTIONS, POST",
 		"/v1/executions/x/cancel":   "OPTIONS, POST",
-		"/v1/streams/a%2Fb":         "DELETE, GET, HEAD, OPTIONS, PUT",
+		"/v1/streams/a%2Fb":         "DELETE, GET, HEAD, OPTIONS, PATCH, PUT",
 		"/v1/streams/a%2Fb/events":  "GET, HEAD, OPTIONS, POST",
 		"/metrics":                  "GET, HEAD, OPTIONS",
 		"/v1/executions/x/events":   "GET, HEAD, OPTIONS",
@@ -194,8 +194,8 @@ func TestAllowNamesMethodsOfPath(t *testing.T) {
 		"/v1/executions/x/stdin":    "OPTIONS, POST",
 		"/v1/executions/%2e/events": "GET, HEAD, OPTIONS",
 	} {
-		if got := w.do("PATCH", path, "").refused(405, "invalid").header.Get("Allow"); got != allow {
-			t.Errorf("PATCH %s: Allow %q, want %q", path, got, allow)
+		if got := w.do("PURGE", path, "").refused(405, "invalid").header.Get("Allow"); got != allow {
+			t.Errorf("PURGE %s: Allow %q, want %q", path, got, allow)
 		}
 		if got := w.do("OPTIONS", path, "").is(204).header.Get("Allow"); got != allow {
 			t.Errorf("OPTIONS %s: Allow %q, want %q", path, got, allow)

@@ -294,6 +294,26 @@ func (s *Server) removeExecution(x *exchange) error {
 	return x.done()
 }
 
+// configureExecution changes the retention and the labels of an execution.
+func (s *Server) configureExecution(x *exchange) error {
+	id := x.r.PathValue("id")
+	if err := s.mayUseExecution(x, identity.ScopeControl, id); err != nil {
+		return err
+	}
+	var body execution.Change
+	if err := s.decodeBody(x, &body); err != nil {
+		return err
+	}
+	if err := s.host.Configure(x.r.Context(), x.who.Tenant, id, &body); err != nil {
+		return err
+	}
+	e, err := s.host.Show(x.r.Context(), x.who.Tenant, id)
+	if err != nil {
+		return err
+	}
+	return s.answer(x, http.StatusOK, showExecution(e))
+}
+
 func (s *Server) signalExecution(x *exchange) error {
 	id := x.r.PathValue("id")
 	if err := s.mayUseExecution(x, identity.ScopeControl, id); err != nil {

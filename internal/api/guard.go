@@ -75,7 +75,7 @@ func (s *Server) guard(w http.ResponseWriter, r *http.Request) bool {
 	h.Set("Access-Control-Expose-Headers", exposedHeaders)
 	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
 	if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
-		h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, DELETE")
+		h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE")
 		h.Set("Access-Control-Allow-Headers", allowedHeaders)
 		h.Set("Access-Control-Max-Age", "600")
 		w.WriteHeader(http.StatusNoContent)

@@ -166,7 +166,8 @@ func (m *Metrics) Registry() *metrics.Registry { return m.registry }
 
 // knownMethods keeps clients from making up label values.
 var knownMethods = []string{
-	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions,
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+	http.MethodOptions,
 }
 
 func (m *Metrics) request(path, method string, status int, took time.Duration) {

@@ -133,6 +133,32 @@ func (s *Server) createStream(x *exchange) error {
 	return s.answerStream(x, status, stream)
 }
 
+// configureStream changes the retention and the labels of a stream. It can remove events, so it takes the scope that
+// removing the stream takes.
+func (s *Server) configureStream(x *exchange) error {
+	stream, err := s.stream(x, identity.ScopeControl)
+	if err != nil {
+		return err
+	}
+	var body execution.Change
+	if err := s.decodeBody(x, &body); err != nil {
+		return err
+	}
+	if err := body.Validate(); err != nil {
+		return err
+	}
+	for _, own := range ownLabels {
+		if _, given := body.Labels[own]; given {
+			return unprocessable("labels", "the label "+own+" is the server's own")
+		}
+	}
+	info, err := stream.Configure(x.r.Context(), func(config *reprise.StreamConfig) { body.Apply(config, "") })
+	if err != nil {
+		return err
+	}
+	return s.answer(x, http.StatusOK, s.streamBody(&info))
+}
+
 func (s *Server) answerStream(x *exchange, status int, stream *reprise.Stream) error {
 	info, err := stream.Info(x.r.Context())
 	if err != nil {

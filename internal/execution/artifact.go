@@ -134,11 +134,17 @@ func (r *run) artifactStream(ctx context.Context) (*reprise.Stream, error) {
 	if err := r.host.log.Remove(ctx, key); err != nil {
 		return nil, err
 	}
+	config := r.config
+	if s, err := r.host.log.Stream(ctx, r.key); err == nil {
+		if info, err := s.Info(ctx); err == nil {
+			config = info.Config // it may have been changed
+		}
+	}
 	most := r.artifacts.MaxBytes
 	s, _, err := r.host.log.CreateWith(ctx, reprise.CreateOptions{}, key,
 		reprise.StreamConfig{Retention: reprise.Retention{
 			MaxEvents: most/artifact.ChunkBytes + artifact.MaxFiles + 2, MaxBytes: 2*most + 1<<20,
-			MaxAge: r.host.log.Retention(r.config).MaxAge,
+			MaxAge: r.host.log.Retention(config).MaxAge,
 		}})
 	return s, err
 }

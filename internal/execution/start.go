@@ -2,6 +2,7 @@ package execution
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -133,7 +134,7 @@ func (h *Host) attach(ctx context.Context, key reprise.StreamKey, config reprise
 		return Execution{}, false
 	}
 	info, err := s.Info(ctx)
-	if err != nil || !info.Config.EqualButAccount(config) {
+	if err != nil || !isStartedBy(&info, &config) {
 		return Execution{}, false
 	}
 	x, err := h.show(ctx, s)
@@ -144,6 +145,11 @@ func (h *Host) attach(ctx context.Context, key reprise.StreamKey, config reprise
 // earlier start that did not learn that it was created. The error is a *recordedError if the name is remembered.
 func (h *Host) createStream(ctx context.Context, r *run) (s *reprise.Stream, created bool, err error) {
 	s, created, err = h.log.CreateWith(ctx, reprise.CreateOptions{Owner: r.owner}, r.key, r.config)
+	if errors.Is(err, reprise.ErrConflict) {
+		if changed, found := h.findChanged(ctx, r); found {
+			s, err = changed, nil
+		}
+	}
 	if err == nil && created && r.named != nil {
 		err = h.checkCreated(ctx, s, r.named, &r.config)
 	}
@@ -152,6 +158,16 @@ func (h *Host) createStream(ctx context.Context, r *run) (s *reprise.Stream, cre
 	}
 	info, err := s.Info(ctx)
 	return s, err == nil && info.Tail == 0 && info.End == nil && info.Owner == r.owner, err
+}
+
+// findChanged finds the stream of r if its configuration was changed since it was created.
+func (h *Host) findChanged(ctx context.Context, r *run) (s *reprise.Stream, found bool) {
+	s, err := h.log.Stream(ctx, r.key)
+	if err != nil {
+		return nil, false
+	}
+	info, err := s.Info(ctx)
+	return s, err == nil && info.Revision > 0 && isStartedBy(&info, &r.config)
 }
 
 // create makes the stream and lets the run go. created is false if the execution was

@@ -5,6 +5,32 @@ package main
 // engineMutants are faults in the engine.
 var engineMutants = []mutant{
 	{
+		name: "a changed retention is learned by nobody", rule: "G7; decision 47",
+		file: "catchup.go", old: "		lv.reconfigure(info) // a lower", new: "		// a lower",
+		pkg: ".", run: "TestOtherReplicaLearnsRetention",
+	},
+	{
+		name: "a smaller retention waits for the next append", rule: "decision 47",
+		file: "submit.go", old: "		if err := l.trimToBounds(ctx, lv); err != nil {",
+		new: "		if err := error(nil); err != nil {",
+		pkg: ".", run: "TestSmallerRetention",
+	},
+	{
+		name: "what another replica has removed still counts", rule: "old makes room for new, over replicas",
+		file: "retention.go", old: "		} else if !removed && !held.foreign {", new: "		} else if !removed {\n			return over.refusal()\n		} else if false {",
+		pkg: ".", run: "TestRoomMadeByAnotherReplica",
+	},
+	{
+		name: "a changed age moves no expiry", rule: "decision 47",
+		file: "submit.go", old: "		end.Expires = end.Time.Add(", new: "		_ = end.Time.Add(",
+		pkg: ".", run: "TestMaxAgeOfEndedStream",
+	},
+	{
+		name: "a change is made on what is remembered", rule: "decision 47",
+		file: "submit.go", old: "		case errors.Is(err, ErrConflict), errors", new: "		case errors",
+		pkg: ".", run: "TestReplicasConfigureTogether",
+	},
+	{
 		name: "a reader that seeks keeps a page of an older epoch", rule: "G1",
 		file: "reader.go", old: "		if r.epoch != r.live.info.Epoch {\n", new: "		if false {\n",
 		pkg: ".", run: "TestSeekDropsPageReadAheadOfOlderEpoch",

@@ -5,6 +5,43 @@ package main
 // operationMutants are faults in what resumes operations, and in what starts commands under a key.
 var operationMutants = []mutant{
 	{
+		name: "a change needs no more than reading", rule: "R3.1; docs/security.md",
+		file: "internal/api/streams.go",
+		old:  "func (s *Server) configureStream(x *exchange) error {\n	stream, err := s.stream(x, identity.ScopeControl)",
+		new:  "func (s *Server) configureStream(x *exchange) error {\n	stream, err := s.stream(x, identity.ScopeRead)",
+		pkg:  "./internal/api", run: "TestPatchNeedsControl",
+	},
+	{
+		name: "a changed execution is another one for its request", rule: "G9",
+		file: "internal/execution/configure.go", old: "	return digestOf(&info.Config) == digestOf(config)",
+		new: "	return info.Config.EqualButAccount(*config)",
+		pkg: "./internal/api", run: "TestPatchChangesExecution",
+	},
+	{
+		name: "kept files expire as the request said", rule: "R3.1",
+		file: "internal/execution/artifact.go", old: "			config = info.Config // it may have been changed",
+		new: "			_ = info",
+		pkg: "./internal/execution", run: "TestEndedRunIsKeptForADay",
+	},
+	{
+		name: "kept files expire before a changed execution", rule: "R3.1",
+		file: "internal/execution/configure.go", old: "	return h.keepArtifacts(ctx, &info)",
+		new: "	_ = info\n	return nil",
+		pkg: "./internal/execution", run: "TestEndedRunIsKeptForADay",
+	},
+	{
+		name: "what has ended is kept for an hour", rule: "R3.1",
+		file: "config.go", old: "MaxAge: 24 * time.Hour}", new: "MaxAge: time.Hour}",
+		pkg: "./internal/execution", run: "TestEndedRunIsKeptForADay",
+	},
+	{
+		name: "a changed stream takes labels of the server", rule: "R3.1",
+		file: "internal/api/streams.go",
+		old:  "		if _, given := body.Labels[own]; given {\n			return unprocessable(\"labels\", \"the label \"+own+\" is the server's own\")\n		}\n	}\n	info, err",
+		new:  "		_ = own\n	}\n	info, err",
+		pkg:  "./internal/api", run: "TestPatchRefuses",
+	},
+	{
 		name: "step of which nobody knows is done again",
 		rule: "R6.9",
 		file: "operation/operation.go",

@@ -196,8 +196,50 @@ var storeMutants = []mutant{
 	},
 	{
 		name: "append minds no seq", rule: "Append: must be refused with ErrConflict",
-		file: "store/memstore/append.go", old: " || req.First != info.Tail+1 {", new: " {",
+		file: "store/memstore/append.go", old: "req.First != info.Tail+1 ||\n", new: "\n",
 		pkg: "./store/memstore", run: conformance + "append/refused",
+	},
+	{
+		name: "append minds no revision", rule: "Append: must be refused with ErrConflict",
+		file: "store/memstore/append.go", old: "		req.Revision != info.Revision {", new: "		false {",
+		pkg: "./store/memstore", run: conformance + "configure/append_refused",
+	},
+	{
+		name: "a change of the configuration keeps the expiry",
+		rule: "Create: must get info.Config, info.Revision and the Expires of info.End",
+		file: "store/memstore/configure.go", old: "		end.Expires = want.End.Expires\n", new: "",
+		pkg: "./store/memstore", run: conformance + "configure/ended",
+	},
+	{
+		name: "sqlite replays an end with the expiry before",
+		rule: "Create: must get the Expires of info.End",
+		file: "store/sqlitestore/configure.go",
+		old:  "		if err := w.fold(st, st.pending); err != nil {\n			return err\n		}\n",
+		new:  "",
+		pkg:  "./store/sqlitestore", run: "TestStoreKeepsContract/configure/crash",
+	},
+	{
+		name: "the log sweeps by the expiry before", rule: "Sweep removes streams whose End.Expires is not after now",
+		file: "store/logstore/configure.go", old: "	s.queue.remove(st)\n	st.info.End = &end\n	s.queue.add(st)\n",
+		new: "	st.info.End = &end\n",
+		pkg: "./store/logstore", run: "TestStoreKeepsContract/configure/swept",
+	},
+	{
+		name: "redis minds no revision", rule: "Append: must be refused with ErrConflict",
+		file: "store/redisstore/append.lua", old: " or (st[6] or '0') ~= ARGV[a + 8] then", new: " then",
+		pkg: "./store/redisstore", run: "TestStoreKeepsContract/configure/shared",
+	},
+	{
+		name: "nats minds no revision", rule: "Append: must be refused with ErrConflict",
+		file: "store/natsstore/append.go", old: "	case req.Revision != st.revision:", new: "	case false:",
+		pkg: "./store/natsstore", run: "TestStoreKeepsContract/configure/shared",
+	},
+	{
+		name: "nats forgets the configuration at the next append",
+		rule: "Create: the stream must get info.Config",
+		file: "store/natsstore/append.go", old: "		revision: last.revision, config: last.config, bulky:",
+		new: "		bulky:",
+		pkg: "./store/natsstore", run: "TestStoreKeepsContract/configure/changed",
 	},
 	{
 		name: "append sees the end before the owner", rule: "Append: must be refused in this order",

@@ -102,13 +102,17 @@ func (s *Store) enter(ctx context.Context) error {
 	return nil
 }
 
-// Create is that of the Store inside. Nobody is told.
+// Create is that of the Store inside. Watchers of a stream whose configuration was changed are told.
 func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
 	if err := s.enter(ctx); err != nil {
 		return reprise.StreamInfo{}, err
 	}
 	defer s.use.RUnlock()
-	return s.hub.inner.Create(ctx, info)
+	kept, err := s.hub.inner.Create(ctx, info)
+	if info.Revision > 0 && mayHave(err) {
+		s.hub.tell(s, info.Key)
+	}
+	return kept, err
 }
 
 // CreateAppend is that of the Store inside; the error is errors.ErrUnsupported where that is no CreateAppender. Whoever
@@ -312,7 +316,7 @@ func (h *Hub) lose(ctx context.Context, key reprise.StreamKey, l loss) error {
 	info.Producers = slices.DeleteFunc(slices.Clone(info.Producers),
 		func(p reprise.Producer) bool { return p.Last > l.keep })
 	left := info
-	left.Earliest, left.Tail, left.Bytes = 0, info.Earliest-1, 0
+	left.Earliest, left.Tail, left.Bytes, left.Revision = 0, info.Earliest-1, 0, 0
 	if err := h.inner.Remove(ctx, key, reprise.RemoveSpec{}); err != nil {
 		return err
 	}
@@ -336,6 +340,12 @@ func (h *Hub) lose(ctx context.Context, key reprise.StreamKey, l loss) error {
 		}
 		if errs := h.inner.Append(ctx, []reprise.AppendRequest{req}); errs != nil {
 			return errs[0]
+		}
+	}
+	for left.Revision < info.Revision {
+		left.Revision++
+		if _, err := h.inner.Create(ctx, left); err != nil {
+			return err
 		}
 	}
 	h.tell(nil, key)

@@ -52,6 +52,8 @@ type source struct {
 	out  outcome
 	info reprise.StreamInfo // of the last page
 	kept int64              // StreamInfo.Bytes of the copy
+	// revision is the one of the copy: the target counts its own changes of the configuration.
+	revision uint64
 	// after is the seq of the last event that is copied.
 	after uint64
 }
@@ -145,7 +147,7 @@ func (s *source) create(ctx context.Context, page *reprise.Page) (reprise.Stream
 	if missing {
 		s.out |= copied
 	}
-	s.after, s.kept = have.Tail, have.Bytes
+	s.after, s.kept, s.revision = have.Tail, have.Bytes, have.Revision
 	return have, nil
 }
 
@@ -189,8 +191,8 @@ func (s *source) beginAnew() error {
 func (s *source) request(b *reprise.Batch, info *reprise.StreamInfo) reprise.AppendRequest {
 	s.kept += int64(len(b.Bytes))
 	req := reprise.AppendRequest{
-		Key: s.key, Epoch: info.Epoch, Owner: info.Owner, First: b.First, Count: b.Count, Bytes: b.Bytes,
-		Earliest: min(info.Earliest, b.Last()+1),
+		Key: s.key, Epoch: info.Epoch, Owner: info.Owner, Revision: s.revision, First: b.First, Count: b.Count,
+		Bytes: b.Bytes, Earliest: min(info.Earliest, b.Last()+1),
 	}
 	if b.Last() == info.Tail {
 		s.kept = info.Bytes

@@ -96,6 +96,9 @@ func (st *stream) accepts(req *reprise.AppendRequest) error {
 		return reprise.ErrEnded
 	case req.First != info.Tail+1:
 		return fmt.Errorf("%w: a batch that begins with %d, the tail is %d", reprise.ErrConflict, req.First, info.Tail)
+	case req.Revision != info.Revision:
+		return fmt.Errorf("%w: an append that relies on revision %d of the configuration, not %d", reprise.ErrConflict,
+			req.Revision, info.Revision)
 	case req.Count < 1 || req.Count > math.MaxUint32:
 		return fmt.Errorf("%w: a batch of %d events", reprise.ErrInvalid, req.Count)
 	}
@@ -111,6 +114,9 @@ func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 		return reprise.StreamInfo{}, err
 	}
 	defer s.use.RUnlock()
+	if info.Revision > 0 {
+		return s.configure(ctx, &info)
+	}
 	fresh := freshInfo(&info)
 	made := fresh
 	if first != nil {

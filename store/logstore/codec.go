@@ -45,23 +45,32 @@ func appendOwner(dst []byte, o reprise.Owner) []byte {
 	return appendUints(appendBytes(dst, o.Name), o.Fence)
 }
 
-// appendInfo appends a stream: key, epoch, creation, configuration, owner, earliest, tail, bytes, a flag and the end,
-// producers, lineage.
+const (
+	infoHasEnd = 1 << iota
+	infoHasRevision
+)
+
+// appendInfo appends a stream: key, epoch, creation, configuration, owner, earliest, tail, bytes, flags, [end],
+// [revision], producers, lineage.
 func appendInfo(dst []byte, i *reprise.StreamInfo) []byte {
 	dst = appendBytes(appendBytes(dst, i.Key.Tenant), i.Key.Name)
 	dst = appendTime(appendBytes(dst, i.Epoch), i.Created)
-	r := i.Config.Retention
-	dst = appendUints(dst, uint64(r.MaxEvents), uint64(r.MaxBytes), uint64(r.MaxAge), uint64(len(i.Config.Labels)))
-	for _, name := range slices.Sorted(maps.Keys(i.Config.Labels)) {
-		dst = appendBytes(appendBytes(dst, name), i.Config.Labels[name])
-	}
-	dst = appendBytes(dst, i.Config.Meta)
+	dst = appendConfig(dst, &i.Config)
 	dst = appendOwner(dst, i.Owner)
 	dst = appendUints(dst, i.Earliest, i.Tail, uint64(i.Bytes))
-	if i.End == nil {
-		dst = append(dst, 0)
-	} else {
-		dst = appendEnd(append(dst, 1), i.End)
+	flags := byte(0)
+	if i.End != nil {
+		flags |= infoHasEnd
+	}
+	if i.Revision > 0 {
+		flags |= infoHasRevision
+	}
+	dst = append(dst, flags)
+	if i.End != nil {
+		dst = appendEnd(dst, i.End)
+	}
+	if i.Revision > 0 {
+		dst = appendUints(dst, i.Revision)
 	}
 	dst = appendProducers(dst, i.Producers)
 	dst = appendUints(dst, uint64(len(i.Lineage)))
@@ -69,6 +78,16 @@ func appendInfo(dst []byte, i *reprise.StreamInfo) []byte {
 		dst = appendUints(appendBytes(dst, a.Epoch), a.Fork)
 	}
 	return dst
+}
+
+// appendConfig appends a configuration: three bounds of the retention, labels, Meta.
+func appendConfig(dst []byte, c *reprise.StreamConfig) []byte {
+	r := c.Retention
+	dst = appendUints(dst, uint64(r.MaxEvents), uint64(r.MaxBytes), uint64(r.MaxAge), uint64(len(c.Labels)))
+	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
+		dst = appendBytes(appendBytes(dst, name), c.Labels[name])
+	}
+	return appendBytes(dst, c.Meta)
 }
 
 // cutter decodes values from the front of bytes. After the first value that is incomplete, all values are zero.
@@ -148,26 +167,36 @@ func (c *cutter) info() *reprise.StreamInfo {
 	i := &reprise.StreamInfo{
 		Key:   reprise.StreamKey{Tenant: reprise.Tenant(c.text()), Name: c.text()},
 		Epoch: reprise.Epoch(c.text()), Created: c.time(),
-		Config: reprise.StreamConfig{Retention: reprise.Retention{
-			MaxEvents: int64(c.uint()), MaxBytes: int64(c.uint()), MaxAge: time.Duration(c.uint()),
-		}},
+		Config: c.config(),
 	}
-	if n := c.length(); n > 0 {
-		i.Config.Labels = make(map[string]string, n)
-		for range n {
-			name := c.text()
-			i.Config.Labels[name] = c.text()
-		}
-	}
-	i.Config.Meta = slices.Clone(c.bytes())
 	i.Owner = c.owner()
 	i.Earliest, i.Tail, i.Bytes = c.uint(), c.uint(), int64(c.uint())
-	if c.uint() == 1 {
+	flags := c.uint()
+	if flags&infoHasEnd != 0 {
 		i.End = c.end()
 	}
+	if flags&infoHasRevision != 0 {
+		i.Revision = c.uint()
+	}
+	c.bad = c.bad || flags > infoHasEnd|infoHasRevision
 	i.Producers = c.producers()
 	for range c.length() {
 		i.Lineage = append(i.Lineage, reprise.Ancestor{Epoch: reprise.Epoch(c.text()), Fork: c.uint()})
 	}
 	return i
+}
+
+func (c *cutter) config() reprise.StreamConfig {
+	out := reprise.StreamConfig{Retention: reprise.Retention{
+		MaxEvents: int64(c.uint()), MaxBytes: int64(c.uint()), MaxAge: time.Duration(c.uint()),
+	}}
+	if n := c.length(); n > 0 {
+		out.Labels = make(map[string]string, n)
+		for range n {
+			name := c.text()
+			out.Labels[name] = c.text()
+		}
+	}
+	out.Meta = slices.Clone(c.bytes())
+	return out
 }

@@ -10,12 +10,13 @@ import (
 type kind uint64
 
 const (
-	kindCreate kind = 1 + iota // creates a stream, possibly in place of a mark
-	kindAppend                 // adds a batch and sets the state of its stream
-	kindTrim                   // removes events from the window
-	kindRemove                 // removes a stream or a mark, or turns a stream into a mark
-	kindMove                   // changes the place of a batch
-	kindClose                  // the store was closed; changes nothing
+	kindCreate    kind = 1 + iota // creates a stream, possibly in place of a mark
+	kindAppend                    // adds a batch and sets the state of its stream
+	kindTrim                      // removes events from the window
+	kindRemove                    // removes a stream or a mark, or turns a stream into a mark
+	kindMove                      // changes the place of a batch
+	kindClose                     // the store was closed; changes nothing
+	kindConfigure                 // changes the configuration of a stream
 )
 
 // record is one change of the state. A frame is a sequence of records:
@@ -26,13 +27,14 @@ const (
 //	remove   kind, id, until
 //	move     kind, id, first, count, batch
 //	close    kind, id 0
+//	configure kind, id, revision, configuration, until
 //
 //	batch    size, CRC of id, first, count and bytes (4 bytes), bytes
 type record struct {
 	kind kind
 	id   uint64 // of the stream; never reused
 
-	info *reprise.StreamInfo // of create
+	info *reprise.StreamInfo // of create; of configure, Config and Revision
 
 	first, count, earliest uint64
 	kept                   int64
@@ -46,7 +48,8 @@ type record struct {
 	// stream is that of id, if known: looking it up again when the record is applied is not necessary then.
 	stream *stream
 
-	until time.Time // of remove: when the mark ends; zero for no mark
+	// until is when the mark ends, of remove, and when the stream expires, of configure; zero for no mark or end.
+	until time.Time
 }
 
 const (
@@ -68,6 +71,8 @@ func (r *record) encode(dst []byte) []byte {
 		return appendTime(dst, r.until)
 	case kindClose:
 		return dst
+	case kindConfigure:
+		return appendTime(appendConfig(appendUints(dst, r.info.Revision), &r.info.Config), r.until)
 	case kindMove:
 		return r.encodeBatch(appendUints(dst, r.first, r.count))
 	}
@@ -128,6 +133,9 @@ func (c *cutter) record() record {
 	case kindRemove:
 		r.until = c.time()
 	case kindClose:
+	case kindConfigure:
+		r.info = &reprise.StreamInfo{Revision: c.uint(), Config: c.config()}
+		r.until = c.time()
 	case kindMove:
 		r.first, r.count = c.uint(), c.uint()
 		c.batch(&r)

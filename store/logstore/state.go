@@ -110,6 +110,8 @@ func (s *state) apply(r *record, seg *segment) error {
 		s.trim(st, r.earliest, r.kept)
 	case kindMove:
 		return s.move(st, r, seg)
+	case kindConfigure:
+		s.configure(st, r)
 	default:
 		return s.append(st, r, seg)
 	}

@@ -64,7 +64,8 @@ func (s *Store) append(req *reprise.AppendRequest) error {
 func (st *stream) append(req *reprise.AppendRequest) error {
 	info := &st.info
 	newOwner := req.Owner != info.Owner
-	if newOwner && req.Owner.Fence <= info.Owner.Fence || info.End != nil || req.First != info.Tail+1 {
+	if newOwner && req.Owner.Fence <= info.Owner.Fence || info.End != nil || req.First != info.Tail+1 ||
+		req.Revision != info.Revision {
 		return st.refusal(req)
 	}
 	kept, bytes := info.Kept(), info.Bytes
@@ -91,6 +92,9 @@ func (st *stream) refusal(req *reprise.AppendRequest) error {
 			info.Owner.Fence)
 	case info.End != nil:
 		return reprise.ErrEnded
+	case req.First == info.Tail+1:
+		return fmt.Errorf("%w: an append that relies on revision %d of the configuration, not %d", reprise.ErrConflict,
+			req.Revision, info.Revision)
 	default:
 		return fmt.Errorf("%w: a batch that begins with %d, the tail is %d", reprise.ErrConflict, req.First, info.Tail)
 	}

@@ -60,8 +60,8 @@ type Store struct {
 	}
 }
 
-// stream is one stream. Its key, epoch and configuration never change; mu guards info, history and what follows them,
-// Store.mu the rest.
+// stream is one stream. Its key and epoch never change; mu guards info, history and what follows them, Store.mu the
+// rest. The configuration changes only while both are held.
 type stream struct {
 	mu      sync.Mutex
 	info    reprise.StreamInfo
@@ -141,6 +141,9 @@ func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 		return reprise.StreamInfo{}, err
 	}
 	defer s.mu.Unlock()
+	if info.Revision > 0 {
+		return s.configure(&info)
+	}
 	if st := s.streams[info.Key]; st != nil {
 		if !st.info.Config.Equal(info.Config) {
 			return reprise.StreamInfo{}, reprise.ErrConflict

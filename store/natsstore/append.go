@@ -168,6 +168,9 @@ func refusal(st *state, req *reprise.AppendRequest) error {
 		return reprise.ErrEnded
 	case req.First != st.tail+1:
 		return fmt.Errorf("%w: a batch that begins with %d, the tail is %d", reprise.ErrConflict, req.First, st.tail)
+	case req.Revision != st.revision:
+		return fmt.Errorf("%w: an append that relies on revision %d of the configuration, not %d", reprise.ErrConflict,
+			req.Revision, st.revision)
 	}
 	return nil
 }
@@ -262,7 +265,8 @@ func (s *Store) noteEnd(ctx context.Context, key reprise.StreamKey, epoch repris
 // after returns the state of a stream after req was appended.
 func after(last *entry, req *reprise.AppendRequest) *state {
 	next := &state{
-		epoch: last.epoch, renewed: last.renewed, created: last.created, index: last.index, bulky: last.bulky,
+		epoch: last.epoch, renewed: last.renewed, created: last.created, index: last.index,
+		revision: last.revision, config: last.config, bulky: last.bulky,
 		earliest: max(last.earliest, req.Earliest), tail: last.tail + uint64(req.Count), kept: req.Kept,
 		owner: req.Owner, end: req.End, producers: withProducers(last.producers, req.Producers), lineage: last.lineage,
 		first: req.First, count: req.Count, sum: sumOf(req.Bytes),

@@ -42,6 +42,13 @@ func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 		if err != nil {
 			return reprise.StreamInfo{}, err
 		}
+		if info.Revision > 0 {
+			kept, err := s.configure(ctx, server, &info, last)
+			if !errors.Is(err, errWrongLast) {
+				return kept, err
+			}
+			continue
+		}
 		if last != nil && !last.gone {
 			return s.existing(ctx, info, last)
 		}
@@ -134,9 +141,10 @@ func (s *Store) prepareCreate(ctx context.Context, key reprise.StreamKey, st *st
 
 // info returns the state of a stream for the caller of the Store.
 func (s *Store) info(ctx context.Context, key reprise.StreamKey, st *state) (reprise.StreamInfo, error) {
-	r := s.cache.record(st.index)
+	at := st.record()
+	r := s.cache.record(at)
 	if r == nil || !r.fits(key, st) { // another epoch: an operator has rebuilt the index
-		msg, err := s.present(ctx, s.index, st.index)
+		msg, err := s.present(ctx, s.index, at)
 		if err != nil {
 			return reprise.StreamInfo{}, s.explain(key, err)
 		}
@@ -149,7 +157,7 @@ func (s *Store) info(ctx context.Context, key reprise.StreamKey, st *state) (rep
 		if !r.fits(key, st) {
 			return reprise.StreamInfo{}, errOfAnother(key)
 		}
-		s.cache.addRecord(st.index, r)
+		s.cache.addRecord(at, r)
 	}
 	info := st.info(key, r.config)
 	if len(st.data) > 0 {

@@ -19,6 +19,9 @@ const header = "Reprise"
 const (
 	formatVersion  = 1
 	lineageVersion = 2
+	// configuredVersion is the version of states whose configuration was changed. A program that does not know it
+	// would restore the first one.
+	configuredVersion = 3
 )
 
 // writerID identifies the writer of a message, so that a Store does not wake its watchers for its own writes. Six bytes
@@ -37,6 +40,8 @@ type state struct {
 	renewed  bool   // the epoch differs from that of the record; see renew
 	created  int64  // unix ms
 	index    uint64 // sequence of the record in the index
+	revision uint64 // of the configuration
+	config   uint64 // sequence of the record with the changed configuration; 0 if revision is
 	earliest uint64
 	tail     uint64
 	kept     int64
@@ -79,21 +84,25 @@ const (
 	flagBatch
 	flagRenewed
 	flagLineage
+	flagConfigured
 )
 
 // encode is the text of the header:
 //
 //	base64(writer, version, flags, remember | (epoch, created, index, earliest, tail, kept, [owner], [end],
-//	    [producers], [lineage], batches, skips, [batch]), CRC-32C of all before)
+//	    [producers], [lineage], [revision, config], batches, skips, [batch]), CRC-32C of all before)
 //
 // Numbers are varints; texts and lists are preceded by their length.
 func (s *state) encode(by writerID) string {
 	b := make([]byte, 0, 256)
 	b = append(b, by[:]...)
-	if len(s.lineage) == 0 {
-		b = append(b, formatVersion)
-	} else {
+	switch {
+	case s.revision > 0:
+		b = append(b, configuredVersion)
+	case len(s.lineage) > 0:
 		b = append(b, lineageVersion)
+	default:
+		b = append(b, formatVersion)
 	}
 	b = binary.AppendUvarint(b, s.flags())
 	if s.gone {
@@ -119,6 +128,7 @@ func (s *state) flags() (flags uint64) {
 		{s.count > 0, flagBatch},
 		{s.renewed, flagRenewed},
 		{len(s.lineage) > 0, flagLineage},
+		{s.revision > 0, flagConfigured},
 	} {
 		if f.set {
 			flags |= f.flag
@@ -162,6 +172,10 @@ func (s *state) appendLive(b []byte) []byte {
 			b = binary.AppendUvarint(b, a.Fork)
 		}
 	}
+	if s.revision > 0 {
+		b = binary.AppendUvarint(b, s.revision)
+		b = binary.AppendUvarint(b, s.config)
+	}
 	b = binary.AppendUvarint(b, s.batches)
 	b = binary.AppendUvarint(b, uint64(len(s.skips)))
 	for _, p := range s.skips {
@@ -198,7 +212,7 @@ func decodeState(text string) (*state, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: the header of a message: %w", ErrDamaged, err)
 	}
-	d, err := newDecoder(b, len(writerID{}), lineageVersion)
+	d, err := newDecoder(b, len(writerID{}), configuredVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -246,6 +260,9 @@ func (s *state) decodeLive(d *decoder, flags uint64) {
 			s.lineage[i] = reprise.Ancestor{Epoch: reprise.Epoch(d.text()), Fork: d.number()}
 		}
 	}
+	if flags&flagConfigured != 0 {
+		s.revision, s.config = d.number(), d.number()
+	}
 	s.batches = d.number()
 	s.skips = make([]skip, d.length(2))
 	for i := range s.skips {
@@ -262,11 +279,20 @@ func (s *state) decodeLive(d *decoder, flags uint64) {
 	}
 }
 
+// record returns the sequence of the record in the index that has the configuration.
+func (s *state) record() uint64 {
+	if s.config > 0 {
+		return s.config
+	}
+	return s.index
+}
+
 // info returns the state in the form of the reprise.Store interface.
 func (s *state) info(key reprise.StreamKey, config reprise.StreamConfig) reprise.StreamInfo {
 	return reprise.StreamInfo{
-		Key: key, Epoch: s.epoch, Config: config, Created: time.UnixMilli(s.created).UTC(), Owner: s.owner,
-		Earliest: s.earliest, Tail: s.tail, Bytes: s.kept, End: s.end, Producers: s.producers, Lineage: s.lineage,
+		Key: key, Epoch: s.epoch, Config: config, Revision: s.revision, Created: time.UnixMilli(s.created).UTC(),
+		Owner: s.owner, Earliest: s.earliest, Tail: s.tail, Bytes: s.kept, End: s.end, Producers: s.producers,
+		Lineage: s.lineage,
 	}
 }
 

@@ -193,12 +193,13 @@ func (w *walk) livingOne(ctx context.Context, r *indexed) (*reprise.StreamInfo, 
 		return nil, err
 	}
 	if last == nil || last.gone || last.index != r.seq {
-		if time.Since(r.at) > orphanAge {
+		used := last != nil && !last.gone && last.config == r.seq
+		if !used && time.Since(r.at) > orphanAge {
 			s.tidy.delete(w.server, s.index, r.seq)
 		}
 		return nil, nil
 	}
-	if rec := s.cache.record(r.seq); rec == nil || !rec.fits(key, last.state) {
+	if rec := s.cache.record(r.seq); last.config == 0 && (rec == nil || !rec.fits(key, last.state)) {
 		rec, err := decodeRecord(key, r.body)
 		if err != nil {
 			return nil, s.explain(key, err)

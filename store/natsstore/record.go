@@ -14,7 +14,8 @@ import (
 // errNewer means that a newer version of this program wrote the data.
 var errNewer = fmt.Errorf("%w: written by a newer version", reprise.ErrInvalid)
 
-// record is the entry of a stream in the index: its configuration, which never changes.
+// record is the entry of a stream in the index: its configuration. It never changes: another configuration is another
+// record. The first one says where lists show the stream.
 type record struct {
 	key    reprise.StreamKey // from the subject of the message
 	epoch  reprise.Epoch

@@ -33,7 +33,7 @@ func (s *Store) Sizes(ctx context.Context) (_ map[reprise.Tenant]reprise.Size, e
 			size.Streams++
 			size.Events += int64(st.tail + 1 - st.earliest)
 			size.Bytes += st.kept
-			size.Overhead += reprise.StreamOverhead + int64(len(key.Name)) + lengths[st.index]
+			size.Overhead += reprise.StreamOverhead + int64(len(key.Name)) + lengths[st.record()]
 			sizes[key.Tenant] = size
 		}
 	})

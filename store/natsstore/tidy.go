@@ -124,19 +124,26 @@ func (s *Store) deleteMessage(ctx context.Context, server, stream string, seq ui
 	return s.change(ctx, server, "STREAM.MSG.DELETE."+stream, map[string]any{"seq": seq, "no_erase": true})
 }
 
-// deleteRecord deletes the record of a stream whose state was st from the index. If the index has lost that record, its
+// deleteRecord deletes the records of a stream whose state was st from the index. If the index has lost one, its
 // sequence may be that of another stream's record, also of one of the same name that was created since, which stays.
 func (t *tidy) deleteRecord(server string, key reprise.StreamKey, st *state) {
+	t.deleteRecordAt(server, key, st, st.index)
+	if st.config > 0 {
+		t.deleteRecordAt(server, key, st, st.config)
+	}
+}
+
+func (t *tidy) deleteRecordAt(server string, key reprise.StreamKey, st *state, seq uint64) {
 	t.add(func(ctx context.Context) error {
 		var answer stored
-		err := t.s.request(ctx, "STREAM.MSG.GET."+t.s.index, &getRequest{Seq: st.index}, &answer)
+		err := t.s.request(ctx, "STREAM.MSG.GET."+t.s.index, &getRequest{Seq: seq}, &answer)
 		if err != nil || answer.Message.Subject != t.s.subjects.index(key) {
 			return err
 		}
 		if r, err := decodeRecord(key, answer.Message.Data); err != nil || !r.fits(key, st) {
 			return err
 		}
-		return t.s.deleteMessage(ctx, server, t.s.index, st.index)
+		return t.s.deleteMessage(ctx, server, t.s.index, seq)
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 
 const appendStatement = `SELECT * FROM {schema}.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
 	$13, $14, $15, $16, $17, $18, $19, $20, $21, $22,
-	$23, $24, $25, $26)`
+	$23, $24, $25, $26, $27)`
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -96,7 +96,7 @@ func (c *commit) refuse(errs []error, place, reason int32, tail int64) error {
 	case 5:
 		errs[i] = errForeign
 	default:
-		errs[i] = fmt.Errorf("%w: a batch that begins with %d, the tail is %d",
+		errs[i] = fmt.Errorf("%w: a batch that begins with %d, the tail is %d, or the configuration has changed",
 			reprise.ErrConflict, c.reqs[i].First, tail)
 	}
 	return nil
@@ -128,6 +128,7 @@ func (c *commit) params(durability string) *params {
 	c.addPieces(p)
 	c.addEnds(p)
 	c.addProducers(p)
+	p.blobs(n, func(i int) []byte { return mark(c.at(i).Revision) })
 	return p
 }
 

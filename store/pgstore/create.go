@@ -21,6 +21,9 @@ func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (_ reprise.
 		return reprise.StreamInfo{}, err
 	}
 	defer s.use.RUnlock()
+	if info.Revision > 0 {
+		return s.configure(ctx, &info)
+	}
 	p, err := createParams(&info)
 	if err != nil {
 		return reprise.StreamInfo{}, err
@@ -86,7 +89,7 @@ func newestOfEach(list []reprise.Producer) (kept []reprise.Producer) {
 
 // createParams returns the parameters of the SQL function establish.
 func createParams(info *reprise.StreamInfo) (*params, error) {
-	config, err := marshalConfig(info.Config)
+	config, err := marshalConfig(info)
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ import (
 var migrations embed.FS
 
 // version is the version of the schema: the number of the last migration.
-const version = 2
+const version = 3
 
 // quoted returns the name of the schema in the syntax of SQL.
 func (o *Options) quoted() string { return pgx.Identifier{o.Schema}.Sanitize() }

@@ -143,23 +143,24 @@ func (s *Store) enter(ctx context.Context) error {
 
 // statements are the statements of a Store, with the name of its schema filled in.
 type statements struct {
-	append, read, create string
-	trim, remove, mark   string
-	sweep, forget, sizes string
-	notify, poll, stats  string
-	adopt                string
+	append, read, create, configure string
+	trim, remove, mark              string
+	sweep, forget, sizes            string
+	notify, poll, stats             string
+	adopt                           string
 }
 
 func (q *statements) init(o *Options) {
 	*q = statements{
 		append: appendStatement, read: readStatement, create: createStatement,
-		trim: trimStatement, remove: removeStatement, mark: markStatement,
+		configure: configureStatement,
+		trim:      trimStatement, remove: removeStatement, mark: markStatement,
 		sweep: sweepStatement, forget: forgetStatement, sizes: sizesStatement,
 		notify: notifyStatement, poll: pollStatement, stats: statsStatement, adopt: adoptStatement,
 	}
 	for _, text := range []*string{
-		&q.append, &q.read, &q.create, &q.trim, &q.remove, &q.mark, &q.sweep, &q.forget, &q.sizes, &q.notify,
-		&q.poll, &q.stats, &q.adopt,
+		&q.append, &q.read, &q.create, &q.configure, &q.trim, &q.remove, &q.mark, &q.sweep, &q.forget, &q.sizes,
+		&q.notify, &q.poll, &q.stats, &q.adopt,
 	} {
 		*text = o.in(*text)
 	}

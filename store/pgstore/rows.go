@@ -89,7 +89,7 @@ func streamInfo(b []byte) (id int64, info reprise.StreamInfo, err error) {
 	}
 	info.Key = reprise.StreamKey{Tenant: reprise.Tenant(f[14]), Name: string(f[12][len(f[14])+1:])}
 	info.Epoch = reprise.Epoch(f[13])
-	if info.Config, err = unmarshalConfig(f[16]); err != nil {
+	if info.Config, info.Revision, err = unmarshalConfig(f[16]); err != nil {
 		return 0, info, err
 	}
 	if f[9] != nil {
@@ -158,6 +158,8 @@ func lineage(text []byte) ([]reprise.Ancestor, error) {
 
 // config is the form of a reprise.StreamConfig in its row.
 type config struct {
+	// Revision comes first: the SQL function append compares it with the mark of a request.
+	Revision  uint64        `json:"revision,omitempty,string"`
 	MaxEvents int64         `json:"max_events,omitempty"`
 	MaxBytes  int64         `json:"max_bytes,omitempty"`
 	MaxAge    time.Duration `json:"max_age_ns,omitempty"`
@@ -166,18 +168,31 @@ type config struct {
 	Meta   []byte            `json:"meta,omitempty"`
 }
 
-func marshalConfig(c reprise.StreamConfig) ([]byte, error) {
+// mark is how the configuration of a stream in the revision begins. A configuration in revision 0 does not begin with
+// the mark of that one; see migration 3.
+func mark(revision uint64) []byte {
+	if revision == 0 {
+		return []byte(`{"revision":"`)
+	}
+	return fmt.Appendf(nil, `{"revision":"%d"`, revision)
+}
+
+// marshalConfig returns the configuration of a stream and its revision.
+func marshalConfig(info *reprise.StreamInfo) ([]byte, error) {
+	c := &info.Config
 	labels := make(map[string]string, len(c.Labels))
 	for k, v := range c.Labels {
 		labels[hex.EncodeToString([]byte(k))] = hex.EncodeToString([]byte(v))
 	}
-	return json.Marshal(config{c.Retention.MaxEvents, c.Retention.MaxBytes, c.Retention.MaxAge, labels, c.Meta})
+	r := c.Retention
+	return json.Marshal(config{info.Revision, r.MaxEvents, r.MaxBytes, r.MaxAge, labels, c.Meta})
 }
 
-func unmarshalConfig(text []byte) (out reprise.StreamConfig, err error) {
+// unmarshalConfig is the inverse of marshalConfig.
+func unmarshalConfig(text []byte) (out reprise.StreamConfig, revision uint64, err error) {
 	var c config
 	if err := json.Unmarshal(text, &c); err != nil {
-		return out, fmt.Errorf("%w: configuration of a stream: %w", ErrDamaged, err)
+		return out, 0, fmt.Errorf("%w: configuration of a stream: %w", ErrDamaged, err)
 	}
 	out.Retention = reprise.Retention{MaxEvents: c.MaxEvents, MaxBytes: c.MaxBytes, MaxAge: c.MaxAge}
 	out.Meta = c.Meta
@@ -188,9 +203,9 @@ func unmarshalConfig(text []byte) (out reprise.StreamConfig, err error) {
 		key, kerr := hex.DecodeString(k)
 		value, verr := hex.DecodeString(v)
 		if kerr != nil || verr != nil {
-			return out, fmt.Errorf("%w: labels of a stream", ErrDamaged)
+			return out, 0, fmt.Errorf("%w: labels of a stream", ErrDamaged)
 		}
 		out.Labels[string(key)] = string(value)
 	}
-	return out, nil
+	return out, c.Revision, nil
 }

@@ -160,9 +160,13 @@ func (w *watches) list() []*watch {
 }
 
 // polled identifies a state of a stream; the zero value means that there is no stream.
-type polled struct{ id, earliest, tail, line int64 }
+type polled struct {
+	id, earliest, tail, line int64
+	revision                 string // in some form
+}
 
-const pollStatement = `SELECT r.place, s.id, s.earliest, s.tail, s.line::bigint
+const pollStatement = `SELECT r.place, s.id, s.earliest, s.tail, s.line::bigint,
+		CASE WHEN substring(s.config FOR 13) = '{"revision":"' THEN substring(s.config FROM 14 FOR 21) END
 	FROM unnest($1::text[]) WITH ORDINALITY AS r (key, place)
 	JOIN {schema}.streams s ON s.key = r.key`
 
@@ -215,7 +219,7 @@ func (s *Store) poll(list []*watch) error {
 	err := s.run(s.life, s.sql.poll, p, func() takeRow {
 		return func(row [][]byte) error {
 			if i := int8Of(row[0]) - 1; i >= 0 && i < int64(len(now)) {
-				now[i] = polled{int8Of(row[1]), int8Of(row[2]), int8Of(row[3]), int8Of(row[4])}
+				now[i] = polled{int8Of(row[1]), int8Of(row[2]), int8Of(row[3]), int8Of(row[4]), string(row[5])}
 			}
 			return nil
 		}

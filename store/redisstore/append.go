@@ -149,7 +149,7 @@ func (a *appending) group(which []int) int {
 }
 
 // requestArgs is the number of arguments of append.lua for a request, without the optional ones.
-const requestArgs = 8
+const requestArgs = 9
 
 // call returns the arguments of append.lua.
 func (a *appending) call(which []int) call {
@@ -174,7 +174,8 @@ func (a *appending) call(which []int) call {
 		c.args = append(c.args, life(req.Epoch, req.Owner), decimal(req.First-1), decimal(
 			req.First+uint64(req.Count)-1,
 		),
-			decimal(req.Earliest), strconv.FormatInt(req.Kept, 10), head(req), rueidis.BinaryString(req.Bytes), at)
+			decimal(req.Earliest), strconv.FormatInt(req.Kept, 10), head(req), rueidis.BinaryString(req.Bytes),
+			decimal(req.Revision), at)
 	}
 	c.args = append(c.args, more...)
 	return c
@@ -198,7 +199,7 @@ func (a *appending) answer(i int, text string) {
 	case isEnded:
 		a.refuse(i, reprise.ErrEnded)
 	case isConflict:
-		a.refuse(i, fmt.Errorf("%w: a batch that begins with %d, the tail is %s",
+		a.refuse(i, fmt.Errorf("%w: a batch that begins with %d, the tail is %s, or the configuration has changed",
 			reprise.ErrConflict, a.reqs[i].First, text[1:]))
 	default:
 		a.refuse(i, fmt.Errorf("stream %s: %s", a.reqs[i].Key, text[1:]))

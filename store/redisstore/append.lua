@@ -1,6 +1,6 @@
 -- KEYS: for each request the state and the batches of its stream.
 -- ARGV: how to publish, who appends, for each request its life, the tail before and after it, the start of the window, the
--- bytes kept, the head and the bytes of the batch, and where more stands behind all of these, 0 if nothing: the end, when it
+-- bytes kept, the head and the bytes of the batch, the revision, and where more stands behind all of these, 0 if nothing: the end, when it
 -- expires, and producers.
 -- Answer: one text for each request, "0" where it was stored.
 local max_producers = 64
@@ -40,9 +40,9 @@ end
 local call, now, replies = redis.call, history(), {}
 for i = 1, #KEYS / 2 do
   local state, batches = KEYS[2 * i - 1], KEYS[2 * i]
-  local a = 2 + 8 * (i - 1)
-  local life, prev, last, earliest, extra = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4], tonumber(ARGV[a + 8])
-  local st = call('HMGET', state, 'e', 't', 's', 'h', 'x')
+  local a = 2 + 9 * (i - 1)
+  local life, prev, last, earliest, extra = ARGV[a + 1], ARGV[a + 2], ARGV[a + 3], ARGV[a + 4], tonumber(ARGV[a + 9])
+  local st = call('HMGET', state, 'e', 't', 's', 'h', 'x', 'v')
   local reply, takes = '0', false
   if st[1] ~= life then
     reply = other_owner(st[1], life)
@@ -51,7 +51,7 @@ for i = 1, #KEYS / 2 do
   if reply ~= '0' then
   elseif st[5] then reply = '3'
   elseif st[4] ~= now then reply = '5'
-  elseif st[2] ~= prev then reply = '4' .. st[2]
+  elseif st[2] ~= prev or (st[6] or '0') ~= ARGV[a + 8] then reply = '4' .. st[2]
   else
     local done
     if earliest ~= st[3] and more(earliest, st[3]) then

@@ -37,11 +37,16 @@ func (s *Store) createOrFind(ctx context.Context, info *reprise.StreamInfo,
 		return reprise.StreamInfo{}, err
 	}
 	defer leave()
-	st, err := s.create(bounded, info, first)
+	var st state
+	if info.Revision > 0 {
+		st.info, err = s.configure(bounded, ctx, info)
+	} else {
+		st, err = s.create(bounded, info, first)
+	}
 	switch {
 	case err == nil:
 		return st.info, nil
-	case errors.Is(err, reprise.ErrConflict), errors.Is(err, ErrDamaged):
+	case errors.Is(err, reprise.ErrConflict), errors.Is(err, reprise.ErrNotFound), errors.Is(err, ErrDamaged):
 		return reprise.StreamInfo{}, err
 	}
 	return reprise.StreamInfo{}, storeError(ctx, err)

@@ -256,6 +256,8 @@ func (st *state) set(field byte, value string) (err error) {
 		st.history = value
 	case 'l':
 		st.heir, info.Lineage, err = unmarshalLineage(value)
+	case 'v':
+		info.Revision, err = strconv.ParseUint(value, 10, 64)
 	case 'm':
 		st.marked = true
 	}
@@ -267,6 +269,6 @@ func (st *state) absent() bool { return st.info.Epoch == "" }
 
 // listFields are the fields of a state that List needs; sizeFields are those that Sizes needs.
 var (
-	listFields = []string{"e", "c", "b", "n", "s", "t", "k", "x", "z", "l"}
+	listFields = []string{"e", "c", "b", "n", "s", "t", "k", "x", "z", "l", "v"}
 	sizeFields = []string{"e", "n", "s", "t", "k", "z"}
 )

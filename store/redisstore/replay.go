@@ -158,7 +158,7 @@ func (s *Store) take(ctx context.Context, key reprise.StreamKey, after uint64, m
 
 // pageFields are the fields of a state that a page needs: those that it shows, and those that tell whether the server
 // has changed since the last append.
-var pageFields = []string{"e", "c", "b", "n", "s", "t", "k", "x", "p", "h", "l", "m"}
+var pageFields = []string{"e", "c", "b", "n", "s", "t", "k", "x", "p", "h", "l", "m", "v"}
 
 // parseEntry parses an entry in the form of XRANGE: its id and its fields.
 func parseEntry(entry *rueidis.RedisMessage) (b reprise.Batch, last uint64, err error) {

@@ -26,6 +26,8 @@ var (
 	removeText string
 	//go:embed list.lua
 	listText string
+	//go:embed configure.lua
+	configureText string
 	//go:embed delist.lua
 	delistText string
 	//go:embed relist.lua
@@ -42,7 +44,10 @@ var (
 	createScript = newScript("#!lua", createText)
 	removeScript = newScript("#!lua flags=allow-oom", removeText)
 	listScript   = newScript("#!lua", listText)
-	readScript   = newScript("#!lua flags=no-writes", readText)
+
+	configureScript = newScript("#!lua", configureText)
+
+	readScript = newScript("#!lua flags=no-writes", readText)
 
 	delistScript   = newScript("#!lua flags=allow-oom", delistText)
 	relistScript   = newScript("#!lua flags=allow-oom", relistText)

@@ -178,6 +178,9 @@ func (st *stream) accepts(req *reprise.AppendRequest, now time.Time) error {
 	case req.First != st.info.Tail+1:
 		return fmt.Errorf("%w: a batch that begins with %d, the tail is %d", reprise.ErrConflict, req.First,
 			st.info.Tail)
+	case req.Revision != st.info.Revision:
+		return fmt.Errorf("%w: an append that relies on revision %d of the configuration, not %d", reprise.ErrConflict,
+			req.Revision, st.info.Revision)
 	}
 	return nil
 }

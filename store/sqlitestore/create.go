@@ -37,6 +37,9 @@ func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 		return reprise.StreamInfo{}, err
 	}
 	defer w.leave()
+	if info.Revision > 0 {
+		return s.configure(ctx, &info)
+	}
 	old := s.cache.find(info.Key)
 	if old == nil {
 		// The insertion tells whether the name is taken. A read before it would take a quarter of the time of both.
@@ -83,7 +86,7 @@ func (st *stream) existing(now time.Time) (info reprise.StreamInfo, gone bool) {
 // insertStream inserts the row of a new stream, in place of the mark of an old one. If first is not nil, it also
 // inserts the row of that batch. The error is errTaken, and nothing is changed, if another row has the name.
 func (w *writer) insertStream(info reprise.StreamInfo, old *stream, first *reprise.AppendRequest) (*stream, error) {
-	config, err := marshalConfig(info.Config)
+	config, err := marshalConfig(&info)
 	if err != nil {
 		return nil, err
 	}

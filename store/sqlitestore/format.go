@@ -272,14 +272,20 @@ type config struct {
 	MaxAge    time.Duration     `json:"max_age_ns,omitempty"`
 	Labels    map[string][]byte `json:"labels,omitempty"` // bytes, because they need not be UTF-8
 	Meta      []byte            `json:"meta,omitempty"`
+	Revision  uint64            `json:"revision,omitempty"`
 }
 
-func marshalConfig(c reprise.StreamConfig) ([]byte, error) {
+// marshalConfig returns the configuration of a stream and its revision.
+func marshalConfig(info *reprise.StreamInfo) ([]byte, error) {
+	c := &info.Config
 	labels := make(map[string][]byte, len(c.Labels))
 	for k, v := range c.Labels {
 		labels[fmt.Sprintf("%x", k)] = []byte(v)
 	}
-	return json.Marshal(config{c.Retention.MaxEvents, c.Retention.MaxBytes, c.Retention.MaxAge, labels, c.Meta})
+	return json.Marshal(config{
+		c.Retention.MaxEvents, c.Retention.MaxBytes, c.Retention.MaxAge, labels, c.Meta,
+		info.Revision,
+	})
 }
 
 // configOverhead returns the part of StreamInfo.Overhead that comes from a configuration.
@@ -294,10 +300,11 @@ func configOverhead(text []byte) (n int64, err error) {
 	return n + int64(len(c.Meta)), nil
 }
 
-func unmarshalConfig(text []byte) (reprise.StreamConfig, error) {
+// unmarshalConfig is the inverse of marshalConfig.
+func unmarshalConfig(text []byte) (_ reprise.StreamConfig, revision uint64, err error) {
 	var c config
 	if err := json.Unmarshal(text, &c); err != nil {
-		return reprise.StreamConfig{}, fmt.Errorf("configuration of a stream: %w", errDamaged)
+		return reprise.StreamConfig{}, 0, fmt.Errorf("configuration of a stream: %w", errDamaged)
 	}
 	out := reprise.StreamConfig{
 		Retention: reprise.Retention{MaxEvents: c.MaxEvents, MaxBytes: c.MaxBytes, MaxAge: c.MaxAge},
@@ -309,9 +316,9 @@ func unmarshalConfig(text []byte) (reprise.StreamConfig, error) {
 	for k, v := range c.Labels {
 		var key []byte
 		if _, err := fmt.Sscanf(k, "%x", &key); err != nil {
-			return out, errDamaged
+			return out, 0, errDamaged
 		}
 		out.Labels[string(key)] = string(v)
 	}
-	return out, nil
+	return out, c.Revision, nil
 }

@@ -20,7 +20,7 @@ func scanStream(stmt *sqlite.Stmt) (*stream, error) {
 	info.Epoch = reprise.Epoch(stmt.ColumnText(3))
 	info.Created = time.Unix(0, stmt.ColumnInt64(4)).UTC()
 	var err error
-	if info.Config, err = unmarshalConfig(columnBytes(stmt, 5)); err != nil {
+	if info.Config, info.Revision, err = unmarshalConfig(columnBytes(stmt, 5)); err != nil {
 		return nil, err
 	}
 	info.Earliest = uint64(stmt.ColumnInt64(6))

@@ -32,7 +32,7 @@ func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 		return nil, err
 	}
 	defer w.leave()
-	swept, err := s.markExpired(ctx, due, remember)
+	swept, err := s.markExpired(ctx, due, now, remember)
 	if err == nil {
 		err = w.forgetMarks(now)
 	}
@@ -61,13 +61,16 @@ func selectExpired(conn *sqlite.Conn, now time.Time, limit int) (due []*stream, 
 	}
 }
 
-// markExpired turns those of due that still exist into marks. The caller has the writer's turn.
-func (s *Store) markExpired(ctx context.Context, due []*stream, remember time.Time) ([]reprise.StreamInfo, error) {
+// markExpired turns those of due that still exist, and still expire by now, into marks. The caller has the writer's
+// turn.
+func (s *Store) markExpired(ctx context.Context, due []*stream, now, remember time.Time) (
+	[]reprise.StreamInfo, error,
+) {
 	var list []*stream
 	var swept []reprise.StreamInfo
 	for _, row := range due {
 		st, err := s.cache.load(ctx, row.info.Key)
-		if err != nil || st.id != row.id || !st.mark.IsZero() {
+		if err != nil || st.id != row.id || !st.mark.IsZero() || st.info.End.Expires.After(now) {
 			continue
 		}
 		list = append(list, st)

@@ -74,7 +74,8 @@ func (b *broken) Close() error { return b.close() }
 // TestBrokenStores holds the suite against Stores that each break one rule, and
 // wants the check named to find it.
 func TestBrokenStores(t *testing.T) {
-	for _, tt := range slices.Concat(brokenStores, brokenFilled, brokenOwners, brokenReplicas, brokenLineages) {
+	for _, tt := range slices.Concat(brokenStores, brokenFilled, brokenOwners, brokenReplicas, brokenLineages,
+		brokenConfigured) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := find(t, tt.caught)
 			o := (&Options{Events: 200_000, Streams: 1000, patience: 300 * time.Millisecond}).withDefaults()

@@ -185,6 +185,7 @@ func (e *env) createInfo(want reprise.StreamInfo) *stream {
 // sameInfo compares all of two states except their producers.
 func (e *env) sameInfo(got, want reprise.StreamInfo) {
 	same := got.Key == want.Key && got.Epoch == want.Epoch && got.Config.Equal(want.Config) &&
+		got.Revision == want.Revision &&
 		got.Created.Equal(want.Created) && got.Owner == want.Owner && got.Earliest == want.Earliest &&
 		got.Tail == want.Tail &&
 		got.Bytes == want.Bytes && sameEnd(got.End, want.End) && slices.Equal(got.Lineage, want.Lineage)
@@ -198,8 +199,8 @@ func describe(i reprise.StreamInfo) string {
 	if i.End != nil {
 		end = fmt.Sprintf("ended %+v", *i.End)
 	}
-	return fmt.Sprintf("{%s epoch %s, created %v, owner %+v, kept %d to %d, %d bytes, %+v, %s, lineage %v}",
-		i.Key, i.Epoch, i.Created, i.Owner, i.Earliest, i.Tail, i.Bytes, i.Config, end, i.Lineage)
+	return fmt.Sprintf("{%s epoch %s, created %v, owner %+v, kept %d to %d, %d bytes, %+v (%d), %s, lineage %v}",
+		i.Key, i.Epoch, i.Created, i.Owner, i.Earliest, i.Tail, i.Bytes, i.Config, i.Revision, end, i.Lineage)
 }
 
 func sameEnd(a, b *reprise.End) bool {

@@ -133,6 +133,7 @@ func suite() []group {
 	return []group{
 		{"create", createChecks},
 		{"create with a batch", createAppendChecks},
+		{"configure", configureChecks},
 		{"append", appendChecks},
 		{"owners", ownerChecks},
 		{"end", endChecks},

@@ -75,8 +75,8 @@ func keptBytes(earliest, tail uint64) int64 { return int64(tail+1-earliest) * ev
 func (s *stream) request(count int) reprise.AppendRequest {
 	first := s.tail + 1
 	return reprise.AppendRequest{
-		Key: s.key, Epoch: s.epoch, Owner: s.owner, First: first, Count: count, Bytes: s.batch(first, count),
-		Earliest: s.earliest, Kept: keptBytes(s.earliest, s.tail+uint64(count)),
+		Key: s.key, Epoch: s.epoch, Owner: s.owner, Revision: s.info.Revision, First: first, Count: count,
+		Bytes: s.batch(first, count), Earliest: s.earliest, Kept: keptBytes(s.earliest, s.tail+uint64(count)),
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	ruleWatch            = "Watch calls moved soon after another replica may have appended to the stream, trimmed, removed or swept it, until stop is called."
+	ruleWatch            = "Watch calls moved soon after another replica may have appended to the stream, changed its configuration, trimmed, removed or swept it, until stop is called."
 	ruleWatchNoBlock     = "It does not block, and moved must not either."
 	ruleWatchBlind       = "Where changes may have been missed, because a connection was lost or is not up yet, moved must be called once they can be seen again."
 	ruleWatchConnections = "However many streams are watched, a replica must need no more than a fixed number of connections for it."
@@ -142,12 +142,13 @@ func watchChanges(e *env) {
 		{"has appended much", func() { its.append(64 << 10) }}, // a MiB
 		{"has taken the stream over", func() { its.send(its.by(owner("b", 2))) }},
 		{"has trimmed the stream", func() { its.trim(20) }},
+		{"has changed its configuration", func() { its.configure(configs()["all"]) }},
 		{"has ended the stream", func() { its.finish(now().Add(time.Hour)) }},
 	}
 	seen := func() bool {
 		page := s.read(0, 1<<20)
 		return page.Info.Tail == its.tail && page.Info.Earliest == its.earliest &&
-			(page.Info.End != nil) == (its.end != nil)
+			page.Info.Revision == its.info.Revision && (page.Info.End != nil) == (its.end != nil)
 	}
 	for range 20 {
 		w.told("has appended", func() { its.append(1) }, seen)

@@ -15,8 +15,8 @@ import (
 type AuditEntry struct {
 	// Time is when the change was answered.
 	Time time.Time
-	// Op is "create", "append", "end" (an append with the end event), "trim", "remove" or "sweep"
-	// (once for each stream that was swept).
+	// Op is "create", "configure" (a change of the configuration), "append", "end" (an append with the end event),
+	// "trim", "remove" or "sweep" (once for each stream that was swept).
 	Op string
 	// Who is the result of AuditOptions.Who.
 	Who string
@@ -125,8 +125,12 @@ func (a *Audited) note(ctx context.Context, e AuditEntry, err error) {
 // Create creates a stream; see reprise.Store.
 func (a *Audited) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
 	kept, err := a.inner.Create(ctx, info)
+	op := "create"
+	if info.Revision > 0 {
+		op = "configure"
+	}
 	if err != nil || kept.Epoch == info.Epoch {
-		a.note(ctx, AuditEntry{Op: "create", Key: info.Key, Epoch: info.Epoch, Owner: info.Owner}, err)
+		a.note(ctx, AuditEntry{Op: op, Key: info.Key, Epoch: info.Epoch, Owner: info.Owner}, err)
 	}
 	return kept, err
 }

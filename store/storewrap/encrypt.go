@@ -97,7 +97,8 @@ func (e *Encrypted) create(ctx context.Context, info reprise.StreamInfo,
 		}
 		existing, found := e.existing(ctx, info.Key)
 		switch {
-		case found == nil && existing.Config.Equal(info.Config):
+		case found == nil && existing.Config.Equal(info.Config) &&
+			(info.Revision == 0 || existing.Revision == info.Revision):
 			return existing, nil
 		case found == nil:
 			return reprise.StreamInfo{}, err

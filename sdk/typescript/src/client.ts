@@ -14,7 +14,9 @@ import { lazyStream, part } from './part.js'
 import { Replicas, Sessions, Streams, Tasks, Tickets } from './resources.js'
 import { Stdin, writeStdin } from './stdin.js'
 import { within } from './wait.js'
-import type { Execution, ExecutionList, ExecutionQuery, NewEvent, Screen, StartRequest, StdinState } from './wire.js'
+import type {
+  Change, Execution, ExecutionList, ExecutionQuery, NewEvent, Screen, StartRequest, StdinState,
+} from './wire.js'
 
 /** Returns a token. Its `fetch`, if it has one, sends all requests with it. */
 export type TokenSource = (() => string | Promise<string>) & { readonly fetch?: typeof fetch }
@@ -224,6 +226,16 @@ export class Reprise {
   /** Ends an execution: TERM, the grace period, then KILL to the whole tree. It does not wait for the end. */
   async cancel(id: string, options?: CallOptions): Promise<void> {
     return this.caller.empty(this.plain(`cancel execution ${id}`, 'POST', id, '/cancel'), options?.signal)
+  }
+
+  /**
+   * Changes the retention and the labels of an execution, which may have ended; see {@link Streams.configure}. The request
+   * that has started it still finds it.
+   */
+  async configure(id: string, change: Change, options?: CallOptions): Promise<Execution> {
+    const op = `configure execution ${id}`
+    checkName(op, id)
+    return this.caller.json(jsonRequest(op, 'PATCH', pathOf('executions', id), change), options?.signal)
   }
 
   /** Removes an execution; a running one is cancelled first. */

@@ -8,6 +8,7 @@ import type {
   Session,
   SessionList,
   Stream,
+  Change,
   StreamConfig,
   StreamList,
   Task,
@@ -39,6 +40,16 @@ export class Streams {
     const op = `create stream ${name}`
     checkName(op, name)
     return this.caller.json(jsonRequest(op, 'PUT', pathOf('streams', name), config), options?.signal)
+  }
+
+  /**
+   * Changes the retention and the labels of a stream, which may have ended; what is missing stays as it is. A larger bound
+   * takes effect at the next append, a smaller one removes the oldest events at once.
+   */
+  async configure(name: string, change: Change, options?: CallOptions): Promise<Stream> {
+    const op = `configure stream ${name}`
+    checkName(op, name)
+    return this.caller.json(jsonRequest(op, 'PATCH', pathOf('streams', name), change), options?.signal)
   }
 
   /**

@@ -361,6 +361,14 @@ export interface StreamConfig {
   labels?: Record<string, string>
 }
 
+/** A change of a stream or of an execution. Members that are missing stay as they are. */
+export interface Change {
+  /** 0 stands for the default of the server. */
+  retention?: Retention
+  /** Labels to set, and `null` for those to remove. */
+  labels?: Record<string, string | null>
+}
+
 export type StreamOutcome = 'completed' | 'failed' | 'cancelled'
 
 /** A stream that is not an execution. */

@@ -230,6 +230,8 @@ test('streams: create, publish, page, follow, end, remove', async () => {
   assert.deepEqual(notes, [{ n: 1 }, 'three'])
   assert.equal((await reprise.streams.show(name)).outcome, 'failed')
   assert.ok((await reprise.streams.list()).streams.some((stream) => stream.name === name))
+  const changed = await reprise.streams.configure(name, { retention: { max_events: 2 }, labels: { a: null, c: 'd' } })
+  assert.deepEqual([changed.labels, changed.events, changed.retention.max_events], [{ c: 'd' }, 2, 2])
   await reprise.streams.remove(name)
   await assert.rejects(reprise.streams.show(name), { code: 'not_found' })
 })

@@ -5,6 +5,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"reprise/internal/isolation"
 )
@@ -56,6 +57,9 @@ type Options struct {
 	Refused error
 	// InUse is the error for a data directory that a server has.
 	InUse error
+	// Waiting returns the number of commands of the running server whose output waits until there is room for it, and
+	// since when the first one does. nil if no server can be asked.
+	Waiting func(context.Context) (n int, since time.Time, err error)
 }
 
 // Run makes all checks, in the order in which they are reported.
@@ -70,7 +74,8 @@ func Run(ctx context.Context, opts *Options) []Finding {
 	findings = append(findings, checkBoundary(opts)...)
 	findings = append(findings, checkIsolation(opts.Isolation)...)
 	findings = append(findings, checkInterpreters(), checkFiles(), checkSteps())
-	return append(findings, checkDate(ctx, opts.Listen)...)
+	findings = append(findings, checkDate(ctx, opts.Listen)...)
+	return append(findings, checkWaiting(ctx, opts)...)
 }
 
 // Failed reports whether a server would not start, or not work.

@@ -96,3 +96,21 @@ func checkDate(ctx context.Context, address string) []Finding {
 	}
 	return []Finding{ok(name, "agrees with ours")}
 }
+
+// checkWaiting asks the server that runs, if one does, for commands that wait for storage.
+func checkWaiting(ctx context.Context, opts *Options) []Finding {
+	const name = "storage"
+	if opts.Waiting == nil {
+		return nil
+	}
+	n, since, err := opts.Waiting(ctx)
+	switch {
+	case err != nil:
+		return []Finding{warn(name, "", "the server does not say whether commands wait for it: %v", err)}
+	case n > 0:
+		return []Finding{warn(name,
+			"End or remove streams, or raise --max-total-bytes or the quota; reprise cancel ends a command.",
+			"commands wait for room for their output: %d, the first since %s", n, since.UTC().Format(time.RFC3339))}
+	}
+	return []Finding{ok(name, "no command waits for room")}
+}

@@ -1,9 +1,11 @@
+import { pathOf } from './api'
 import { bytes, commandOf, duration, isolationText, moment } from './format'
 import { Row, State } from './parts'
+import { Retain } from './retain'
 import type { Execution } from './wire'
 
 /** All that the server says of a run. */
-export function Details({ execution: e }: { execution: Execution }) {
+export function Details({ execution: e, again }: { execution: Execution; again: () => void }) {
   const { usage, isolation } = e
   return (
     <dl class="details" tabIndex={0} aria-label="Details">
@@ -35,6 +37,9 @@ export function Details({ execution: e }: { execution: Execution }) {
       </Row>
       <Row name="Kept to">
         <code>{e.window?.tail}</code>
+      </Row>
+      <Row name="Retention">
+        <Retain path={pathOf('executions', e.id)} again={again} />
       </Row>
     </dl>
   )

@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { call, get, pathOf } from './api'
 import { EventTable } from './events'
-import { commandOf, copyText, duration, ranFor } from './format'
+import { commandOf, copyText, duration, ranFor, waitingText } from './format'
 import { useAction, useChanges, usePolled, useTick, useTitle } from './hooks'
 import { Details } from './details'
 import { Input } from './input'
@@ -63,7 +63,7 @@ function Shown({ execution, query, again }: { execution: Execution; query: URLSe
         {tab === 'terminal' && <TerminalPanel watch={watch} execution={shown} />}
         {tab === 'output' && <Output watch={watch} id={id} query={query} />}
         {tab === 'events' && <EventTable watch={watch} />}
-        {tab === 'details' && <Details execution={shown} />}
+        {tab === 'details' && <Details execution={shown} again={again} />}
       </div>
       {shown.status === 'running' && tab !== 'terminal' && <Input id={id} />}
     </section>
@@ -130,6 +130,7 @@ function Head({ execution: e, again }: { execution: Execution; again: () => void
         <Labels labels={e.labels} />
       </p>
       {e.error && <p class="reason">{e.error}</p>}
+      {e.waiting && <p class="reason" role="status">{waitingText(e)}</p>}
     </header>
   )
 }

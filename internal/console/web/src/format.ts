@@ -128,3 +128,19 @@ export async function copyText(text: string): Promise<void> {
     area.remove()
   }
 }
+
+/** The members of a retention that were filled in. A size is in MiB. */
+export function retentionOf(fields: { events: string; size: string; age: string }) {
+  return {
+    ...(fields.events.trim() && { max_events: Number(fields.events) }),
+    ...(fields.size.trim() && { max_bytes: Math.round(Number(fields.size) * 2 ** 20) }),
+    ...(fields.age.trim() && { max_age: fields.age.trim() }),
+  }
+}
+
+/** What a command waits for, and what would help; undefined if it does not wait. */
+export function waitingText(e: { waiting?: string; waiting_since?: string }, now = Date.now()): string | undefined {
+  if (!e.waiting) return undefined
+  const since = e.waiting_since ? `, since ${ago(e.waiting_since, now)}` : ''
+  return `Its output waits for ${e.waiting}${since}. End or remove streams, or raise --max-total-bytes or the quota; cancelling ends it.`
+}

@@ -4,6 +4,7 @@ import { EventTable } from './events'
 import { bytes, count } from './format'
 import { useAction, usePolled, useTitle } from './hooks'
 import { Empty, Heading, Labels, ProblemBox, SearchField, VirtualRows, When } from './parts'
+import { Retain } from './retain'
 import { hrefs } from './route'
 import { Strip } from './strip'
 import { Watch } from './watch'
@@ -127,6 +128,7 @@ export function StreamPage({ name }: { name: string }) {
             <Labels labels={stream.labels} />
           </p>
         )}
+        {stream && <Retain path={path} again={again} />}
       </header>
       <ProblemBox problem={problem ?? (watch.follower.phase === 'failed' ? watch.follower.problem : undefined)} />
       {stream && <Strip watch={watch} />}

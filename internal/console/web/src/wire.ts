@@ -38,6 +38,9 @@ export interface Execution {
   started: string | null
   ended: string | null
   duration_ms: number | null
+  /** "storage" while the output of a running command has no room. */
+  waiting?: string
+  waiting_since?: string
   window?: Window
   usage: Usage | null
   bytes: { stdout: number; stderr: number }

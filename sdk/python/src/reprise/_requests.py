@@ -45,6 +45,16 @@ def create_stream(name: str, retention: Mapping[str, Any] | None, labels: Mappin
     return json_request(f"create stream {name}", "PUT", _wire.named_path("streams", name), body)
 
 
+def configure(kind: str, name: str, retention: Mapping[str, Any] | None, labels: Mapping[str, str | None] | None) -> Request:
+    """A change of a stream or an execution."""
+    body: dict[str, Any] = {}
+    if retention:
+        body["retention"] = _retention(retention)
+    if labels:
+        body["labels"] = dict(labels)
+    return json_request(f"configure {kind[:-1]} {name}", "PATCH", _wire.named_path(kind, name), body)
+
+
 def start(command: Sequence[str] | str | None, members: Mapping[str, Any]) -> tuple[Request, str]:
     """The start of an execution and its id, "" with a key of either kind. Every attempt sends the same request."""
     body = execution(command, members)

@@ -33,6 +33,14 @@ class AsyncStreams:
         "conflict". retention: max_events, max_bytes, max_age, max_idle."""
         return Stream._read(await self._transport.call(_requests.create_stream(name, retention, labels)))
 
+    async def configure(
+        self, name: str, *, retention: Mapping[str, Any] | None = None, labels: Mapping[str, str | None] | None = None
+    ) -> Stream:
+        """Changes the retention and the labels of a stream, which may have ended; what is missing stays as it is. A larger
+        bound takes effect at the next append, a smaller one removes the oldest events at once. A label that is None is
+        removed."""
+        return Stream._read(await self._transport.call(_requests.configure("streams", name, retention, labels)))
+
     async def show(self, name: str) -> Stream:
         """Returns the state of a stream."""
         request = _wire.Request(f"show stream {name}", "GET", _wire.named_path("streams", name))

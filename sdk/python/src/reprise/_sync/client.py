@@ -326,6 +326,13 @@ class Reprise:
         request = _requests.page(f"read execution {id}", _path("executions", id), after, limit, wait, types)
         return Page._read(self._transport.call(request))
 
+    def configure(
+        self, id: str, *, retention: Mapping[str, Any] | None = None, labels: Mapping[str, str | None] | None = None
+    ) -> Execution:
+        """Changes the retention and the labels of an execution, which may have ended; see Streams.configure. The
+        request that has started it still finds it."""
+        return Execution._read(self._transport.call(_requests.configure("executions", id, retention, labels)))
+
     def remove(self, id: str) -> None:
         """Removes an execution; a running one is cancelled first."""
         self._transport.call(_wire.Request(f"remove execution {id}", "DELETE", _path("executions", id), empty=True))

@@ -34,6 +34,14 @@ class Streams:
         "conflict". retention: max_events, max_bytes, max_age, max_idle."""
         return Stream._read(self._transport.call(_requests.create_stream(name, retention, labels)))
 
+    def configure(
+        self, name: str, *, retention: Mapping[str, Any] | None = None, labels: Mapping[str, str | None] | None = None
+    ) -> Stream:
+        """Changes the retention and the labels of a stream, which may have ended; what is missing stays as it is. A larger
+        bound takes effect at the next append, a smaller one removes the oldest events at once. A label that is None is
+        removed."""
+        return Stream._read(self._transport.call(_requests.configure("streams", name, retention, labels)))
+
     def show(self, name: str) -> Stream:
         """Returns the state of a stream."""
         request = _wire.Request(f"show stream {name}", "GET", _wire.named_path("streams", name))

@@ -1,0 +1,63 @@
+package logstore
+
+import (
+	"bytes"
+	"context"
+	"maps"
+
+	"reprise"
+)
+
+// configure changes the configuration of a stream; see reprise.Store.Create. It is one record.
+func (s *Store) configure(ctx context.Context, want *reprise.StreamInfo) (reprise.StreamInfo, error) {
+	changed := reprise.StreamInfo{Config: want.Config, Revision: want.Revision}
+	changed.Config.Labels, changed.Config.Meta = maps.Clone(want.Config.Labels), bytes.Clone(want.Config.Meta)
+	var kept reprise.StreamInfo
+	err := s.commit(ctx, &change{stage: func(g *group) error {
+		st := s.byKey[want.Key]
+		if st == nil || st.isMark() || st.info.Epoch != want.Epoch {
+			return reprise.ErrNotFound
+		}
+		if st.group == g.number {
+			return errLater
+		}
+		kept = st.info
+		switch {
+		case kept.Revision == want.Revision && kept.Config.Equal(want.Config):
+			return nil
+		case kept.Revision+1 != want.Revision:
+			return reprise.ErrConflict
+		}
+		r := record{kind: kindConfigure, id: st.id, info: &changed}
+		kept.Config, kept.Revision = changed.Config, changed.Revision
+		if kept.End != nil && want.End != nil {
+			end := *kept.End
+			end.Expires = want.End.Expires
+			kept.End, r.until = &end, end.Expires
+		}
+		if err := g.touch(st); err != nil {
+			return err
+		}
+		g.add(r)
+		return nil
+	}})
+	if err != nil {
+		return reprise.StreamInfo{}, err
+	}
+	return kept, nil
+}
+
+// configure applies a record of that kind.
+func (s *state) configure(st *stream, r *record) {
+	before := st.info.Overhead()
+	st.info.Config, st.info.Revision = r.info.Config, r.info.Revision
+	st.size.Overhead += st.info.Overhead() - before
+	if st.info.End == nil || r.until.IsZero() {
+		return
+	}
+	end := *st.info.End // readers may have the one before
+	end.Expires = r.until
+	s.queue.remove(st)
+	st.info.End = &end
+	s.queue.add(st)
+}
