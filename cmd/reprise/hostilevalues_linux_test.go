@@ -38,7 +38,7 @@ const (
 var memberKinds = map[string]kind{
 	// of starts, interpreters and schedules
 	"cwd": aPath, "writable": aPath, "readable": aPath, "hidden": aPath,
-	"argv": aProgram, "command": aScript, "code": aScript, "artifacts": aPattern, "env": anEnvironment,
+	"argv": aProgram, "command": aScript, "shell": aPath, "code": aScript, "artifacts": aPattern, "env": anEnvironment,
 	"id": aName, "key": aName, "session": aName, "language": aName, "interpreter": aName, "secrets": aName,
 	"labels": aName, "user": aName, "zone": aName, "cron": anExpression,
 	"cols": aNumber, "rows": aNumber, "output_bytes": aNumber, "memory_bytes": aNumber, "processes": aNumber,
@@ -123,7 +123,7 @@ func documentedMembers(t *testing.T) (members []memberOf) {
 			continue
 		}
 		item := paths[path].(schemaNode)
-		for _, method := range []string{"get", "put", "post", "delete"} {
+		for _, method := range []string{"get", "put", "post", "patch", "delete"} {
 			op, ok := item[method].(schemaNode)
 			if !ok {
 				continue

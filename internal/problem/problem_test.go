@@ -243,7 +243,7 @@ func TestRetryAfterHeader(t *testing.T) {
 
 func TestErrorText(t *testing.T) {
 	for want, p := range map[string]problem.Problem{
-		"invalid: argv: unknown field":                       problem.Invalid(422, "argv", "unknown field"),
+		"invalid: argv: unknown field":                 problem.Invalid(422, "argv", "unknown field"),
 		"forbidden: The credentials do not allow this": problem.New(problem.CodeForbidden, ""),
 		"status 502 Bad Gateway":                       {Status: 502},
 	} {
