@@ -260,8 +260,11 @@ func replaceable(hidden []string) (files []string) {
 // secretPaths are the files and directories that hold what no command may read.
 func (s *server) secretPaths(c *serveCmd) []string {
 	paths := []string{s.dir.path, c.secrets(), c.file(c.secrets())}
-	if key, err := filepath.Abs(c.TLSKey); err == nil && c.TLSKey != "" {
-		paths = append(paths, key)
+	// Files of settings may hold the URL of the store, and whoever can write to one decides who may do what.
+	for _, file := range []string{c.TLSKey, c.Config, c.OIDCConfig, c.TLSClientCA} {
+		if path, err := filepath.Abs(file); err == nil && file != "" {
+			paths = append(paths, path)
+		}
 	}
 	if c.Store.file != "" {
 		paths = append(paths, c.Store.file)

@@ -282,6 +282,41 @@ func TestExistenceIsThatOfTheUser(t *testing.T) {
 	}
 }
 
+// TestLinksAreThoseOfTheUser: where a link leads that the user of a command cannot follow is not told by a server that
+// keeps commands in directories.
+func TestLinksAreThoseOfTheUser(t *testing.T) {
+	u, as := anotherUser(t)
+	given(t, isolation.Landlock)
+	base := t.TempDir()
+	closed, work := filepath.Join(base, "closed"), filepath.Join(base, "work")
+	uid, _ := strconv.Atoi(u.Uid)
+	for _, err := range []error{
+		os.MkdirAll(filepath.Join(closed, "there"), 0o700), os.Chmod(closed, 0o700), os.Mkdir(work, 0o755),
+		os.Chown(work, uid, uid), os.Symlink(filepath.Join(closed, "there"), filepath.Join(work, "exists")),
+		os.Symlink(filepath.Join(closed, "gone"), filepath.Join(work, "absent")),
+		os.Chmod(filepath.Dir(base), 0o755), os.Chmod(base, 0o755),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := newHost(t, execution.Options{Dir: "/", Isolation: isolation.Config{
+		User: as, Least: isolation.Landlock, Confined: true,
+		Directories: isolation.Directories{Writable: []string{work}},
+	}})
+	answer := func(name string) string {
+		x, _, err := h.Start(t.Context(), tenant, execution.Request{Command: "true", Cwd: filepath.Join(work, name)})
+		if err != nil {
+			return strings.ReplaceAll(err.Error(), name, "LINK")
+		}
+		x = finish(t, h, x.ID)
+		return strings.ReplaceAll(string(*x.Outcome)+" "+x.Error, name, "LINK")
+	}
+	if exists, absent := answer("exists"), answer("absent"); exists != absent {
+		t.Errorf("what exists: %q, what does not: %q", exists, absent)
+	}
+}
+
 // anotherUser returns the user nobody.
 func anotherUser(t *testing.T) (u *user.User, as *isolation.User) {
 	t.Helper()

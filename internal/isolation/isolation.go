@@ -245,7 +245,7 @@ func (l Level) weaker(other Level) bool {
 func (p *Plan) confine(c *Config, want *Access) error {
 	opened := slices.Concat(want.Writable, want.Readable)
 	for _, path := range opened {
-		real := existing(path)
+		real := p.existing(path)
 		if real == "/" || within(real, "/proc") || within(real, "/sys") {
 			return &RefusedError{string(p.Level), fmt.Sprintf("cannot open %s: name the directories in it", path)}
 		}
@@ -269,7 +269,7 @@ func (p *Plan) confine(c *Config, want *Access) error {
 		}
 	}
 	in := func(path string, roots ...Mask) bool {
-		real := existing(path)
+		real := p.existing(path)
 		return slices.ContainsFunc(roots, func(root Mask) bool { return within(real, root.Path) })
 	}
 	paths := want.Writable
@@ -289,6 +289,16 @@ func (p *Plan) confine(c *Config, want *Access) error {
 		}
 	}
 	return nil
+}
+
+// existing is existing with the rights of the command's user: where a link leads that the user cannot follow is not
+// told.
+func (p *Plan) existing(path string) (real string) {
+	_ = p.User.As(func() error { // without a path, nothing is allowed
+		real = existing(path)
+		return nil
+	})
+	return real
 }
 
 // existing resolves the symbolic links of a path, of which the end need not exist.

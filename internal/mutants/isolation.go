@@ -269,6 +269,19 @@ var isolationMutants = []mutant{
 		pkg: "./internal/execution", run: "TestCapsOfServer",
 	},
 	{
+		name: "commands read the settings of the server", rule: "R6.13",
+		file: "cmd/reprise/isolation.go",
+		old:  "[]string{c.TLSKey, c.Config, ",
+		new:  "[]string{c.TLSKey, ",
+		pkg:  "./cmd/reprise", run: "TestSecretPathsNameWhatServerKeeps",
+	},
+	{
+		name: "links of requests are followed as root", rule: "docs/isolation.md, users",
+		file: "internal/isolation/isolation.go",
+		old:  "	_ = p.User.As(func() error { // without", new: "	_ = (*User)(nil).As(func() error { // without",
+		pkg: "./internal/execution", run: "TestLinksAreThoseOfTheUser",
+	},
+	{
 		name: "commands read the archive", rule: "R6.13",
 		file: "cmd/reprise/isolation.go",
 		old:  "	if dir, ok := archiveDir(c.Archive); ok {\n", new: "	if dir, ok := archiveDir(c.Archive); ok && dir == \"\" {\n",
