@@ -40,10 +40,12 @@ const typeStarted = "started"
 
 // Started is the data of the event that reports a running command.
 type Started struct {
-	ID        string     `json:"id"`
-	Argv      []string   `json:"argv"`
-	Command   string     `json:"command"`
-	Language  string     `json:"language"`
+	ID       string   `json:"id"`
+	Argv     []string `json:"argv"`
+	Command  string   `json:"command"`
+	Language string   `json:"language"`
+	// Cwd is the directory on the server in which the command was started.
+	Cwd       string     `json:"cwd"`
 	PID       int        `json:"pid"`
 	Isolation *Isolation `json:"isolation"`
 }

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,6 +35,15 @@ func (c *connect) directory(cwd string) string {
 		return cwd
 	}
 	return filepath.Join(here, cwd)
+}
+
+// placeOf says where a server runs a command: paths of another machine are not ours.
+func placeOf(started *client.Started, server string) string {
+	host := server
+	if u, err := url.Parse(server); err == nil && u.Host != "" {
+		host = u.Host
+	}
+	return fmt.Sprintf("in %s on %s", printable(cmp.Or(started.Cwd, "the directory of the server")), host)
 }
 
 // clientWith returns a client with options, to which it adds the URL and the token.

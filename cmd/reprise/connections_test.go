@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"reprise/client"
 )
 
 // unfinished is the number of requests that are begun and never finished.
@@ -234,6 +236,19 @@ func TestRefusalClosesConnectionWithAbsentBody(t *testing.T) {
 		fmt.Fprintf(conn, "%sHost: localhost\r\n\r\n", request)
 		if _, err := io.Copy(io.Discard, conn); err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestPlaceOfRemoteCommand: a command on another machine is shown where it runs; a directory cannot forge a line.
+func TestPlaceOfRemoteCommand(t *testing.T) {
+	for want, in := range map[string][2]string{
+		"in /srv/jobs on build1:7070":                       {"/srv/jobs", "https://build1:7070"},
+		"in the directory of the server on build1.internal": {"", "https://build1.internal"},
+		"in /srv/a\ufffdb on build1":                        {"/srv/a\nb", "http://build1"},
+	} {
+		if got := placeOf(&client.Started{Cwd: in[0]}, in[1]); got != want {
+			t.Errorf("%q, want %q", got, want)
 		}
 	}
 }

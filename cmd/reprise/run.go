@@ -193,6 +193,9 @@ func (c *runCmd) attach(ctx context.Context, asked *stops, request client.StartR
 		if err := out.print(event); err != nil {
 			return cancel.unprinted(err)
 		}
+		if event.Started != nil && !server.OnThisMachine() && !c.JSON && isTerminal(os.Stderr) {
+			fmt.Fprintf(os.Stderr, "reprise: %s\n", placeOf(event.Started, server.URL()))
+		}
 		switch {
 		case event.End != nil:
 			return lost.outcome(outcome(event.End), "; keep more with --retain-events and --retain-bytes")

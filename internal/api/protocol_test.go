@@ -133,6 +133,7 @@ var measured = []struct {
 	value  string
 }{
 	{regexp.MustCompile(`("pid": ?)\d+`), "${1}4711"},
+	{regexp.MustCompile(`("cwd": ?)"/[^"]*"`), `${1}"/srv/jobs"`},
 	{regexp.MustCompile(`("duration_ms": ?)\d+`), "${1}4"},
 	{regexp.MustCompile(`("user_ms": ?)\d+`), "${1}1"},
 	{regexp.MustCompile(`("system_ms": ?)\d+`), "${1}1"},

@@ -79,9 +79,10 @@ func (j *job) announce(c *child, s *spool) {
 		Argv      []string   `json:"argv,omitempty"`
 		Command   string     `json:"command,omitempty"`
 		Language  string     `json:"language,omitempty"`
+		Cwd       string     `json:"cwd"`
 		PID       int        `json:"pid"`
 		Isolation *Isolation `json:"isolation"`
-	}{j.plan.ID, said.Argv, said.Command, said.Language, c.process.Pid, j.isolated})
+	}{j.plan.ID, said.Argv, said.Command, said.Language, j.plan.Cwd, c.process.Pid, j.isolated})
 	s.add(eventStarted, reprise.FormatMembers, data)
 }
 

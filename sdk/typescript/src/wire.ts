@@ -451,6 +451,8 @@ export interface Started {
   command?: string
   language?: string
   interpreter?: string
+  /** The directory on the server in which the command was started. */
+  cwd?: string
   pid?: number
   isolation?: Isolation
 }

@@ -283,6 +283,11 @@ class Started(Event):
         return str(self._readable.get("interpreter") or "")
 
     @property
+    def cwd(self) -> str:
+        """The directory on the server in which the command was started."""
+        return str(self._readable.get("cwd") or "")
+
+    @property
     def pid(self) -> int | None:
         """The process id of the command on its machine."""
         return self._readable.get("pid")
