@@ -251,7 +251,9 @@ func (s *session) run() {
 // runCommand runs it to its end, whose output is then in the spool.
 func (s *session) runCommand() ending {
 	t := s.owner.newTree(s.plan.Mark)
-	c, err := s.launch(s.owner.spawner, t)
+	var c *child
+	var err error
+	killedFirst(func() { c, err = s.launch(s.owner.spawner, t) })
 	if err != nil {
 		t.close()
 		return ending{Outcome: FailedToStart, Error: err.Error()}

@@ -311,4 +311,15 @@ var isolationMutants = []mutant{
 		old:  "	info, err := p.lock.Stat()\n	return err == nil &&", new: "	info, err := os.Stat(p.lock.Name())\n	return err != nil ||",
 		pkg: "./internal/execution", run: "TestRunIsNotEndedByARename",
 	},
+	{
+		name: "the kernel kills the server before commands", rule: "docs/isolation.md, memory",
+		file: "internal/execution/oomscore_linux.go", old: "score < commandScore &&", new: "score > commandScore &&",
+		pkg: "./internal/execution", run: "TestCommandsAreKilledBeforeTheirServer",
+	},
+	{
+		name: "a supervisor keeps the score of its command", rule: "docs/isolation.md, memory",
+		file: "internal/execution/oomscore_linux.go",
+		old:  "			defer func() { _ = os.WriteFile(scoreFile, before, 0) }()\n", new: "",
+		pkg: "./internal/execution", run: "TestCommandsAreKilledBeforeTheirServer",
+	},
 }
