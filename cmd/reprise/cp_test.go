@@ -5,9 +5,7 @@ import (
 	"crypto/rand"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	"reprise/client"
 )
@@ -19,28 +17,8 @@ func TestTransfersOutliveTheServer(t *testing.T) {
 	if err := os.Mkdir(root, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	start := func(listen string) *daemon {
-		t.Helper()
-		d, err := startDaemon(os.Environ(), dir, dir+"/server.log", "--listen", listen, "--data", dir+"/data",
-			"--log-level", "error", "--files", "work="+root)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	}
-	server := start(freeAddress(t))
-	defer func() { _ = server.kill() }()
-	token, err := os.ReadFile(dir + "/data/token")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(&client.Options{
-		URL: "http://" + server.addr, Token: strings.TrimSpace(string(token)),
-		MinWait: 10 * time.Millisecond, MaxWait: 50 * time.Millisecond,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := newVictim(t, dir, "--files", "work="+root)
+	c := v.client
 	content := make([]byte, 20<<20)
 	_, _ = rand.Read(content)
 	local, back := filepath.Join(dir, "local"), filepath.Join(dir, "back")
@@ -57,10 +35,7 @@ func TestTransfersOutliveTheServer(t *testing.T) {
 				}
 				killed = true
 				kills++
-				if err := server.kill(); err != nil {
-					t.Error(err)
-				}
-				server = start(server.addr)
+				v.killAndStart()
 			},
 		}
 	}

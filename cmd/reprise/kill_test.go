@@ -20,35 +20,59 @@ const (
 	killPublishers = 4
 )
 
-// TestG6KilledServer kills the server again and again while streams are published to.
-// Afterwards everything that was acknowledged is there, once and in order, and so is
-// what was sent again because its acknowledgement was lost. (G6, G9)
-func TestG6KilledServer(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	log := dir + "/server.log"
-	start := func(listen string) *daemon {
+// victim is a server that a test kills, and starts again at the same address. It ends with the test.
+type victim struct {
+	*daemon
+	t      *testing.T
+	start  func(listen string) *daemon
+	client *client.Client
+}
+
+// newVictim starts a server in dir.
+func newVictim(t *testing.T, dir string, flags ...string) *victim {
+	t.Helper()
+	v := &victim{t: t}
+	v.start = func(listen string) *daemon {
 		t.Helper()
-		d, err := startDaemon(os.Environ(), dir, log, "--listen", listen, "--data", dir+"/data", "--log-level", "error")
+		d, err := startDaemon(os.Environ(), dir, dir+"/server.log",
+			append([]string{"--listen", listen, "--data", dir + "/data", "--log-level", "error"}, flags...)...)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return d
 	}
-	server := start(freeAddress(t))
-	defer func() { _ = server.kill() }()
+	v.daemon = v.start(freeAddress(t))
+	t.Cleanup(func() { _ = v.kill() })
 	token, err := os.ReadFile(dir + "/data/token")
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.New(&client.Options{
-		URL: "http://" + server.addr, Token: strings.TrimSpace(string(token)),
+	v.client, err = client.New(&client.Options{
+		URL: "http://" + v.addr, Token: strings.TrimSpace(string(token)),
 		MinWait: 10 * time.Millisecond, MaxWait: 50 * time.Millisecond, GiveUp: patience,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return v
+}
 
+// killAndStart kills the server and starts it again.
+func (v *victim) killAndStart() {
+	v.t.Helper()
+	if err := v.kill(); err != nil {
+		v.t.Fatal(err)
+	}
+	v.daemon = v.start(v.addr)
+}
+
+// TestG6KilledServer kills the server again and again while streams are published to.
+// Afterwards everything that was acknowledged is there, once and in order, and so is
+// what was sent again because its acknowledgement was lost. (G6, G9)
+func TestG6KilledServer(t *testing.T) {
+	t.Parallel()
+	v := newVictim(t, t.TempDir())
+	c := v.client
 	var stop atomic.Bool
 	var publishing sync.WaitGroup
 	published := make([]int, killPublishers)
@@ -61,10 +85,7 @@ func TestG6KilledServer(t *testing.T) {
 	}
 	for range killRounds {
 		<-time.After(20*time.Millisecond + rand.N(150*time.Millisecond)) // a moment like any other
-		if err := server.kill(); err != nil {
-			t.Fatal(err)
-		}
-		server = start(server.addr)
+		v.killAndStart()
 	}
 	stop.Store(true)
 	publishing.Wait()
@@ -141,29 +162,8 @@ func checkNumbers(t *testing.T, c *client.Client, name string, n int) {
 func TestServerKilledWhileItMakesRoom(t *testing.T) {
 	t.Parallel()
 	const bound = 1 << 20
-	dir := t.TempDir()
-	start := func(listen string) *daemon {
-		t.Helper()
-		d, err := startDaemon(os.Environ(), dir, dir+"/server.log", "--listen", listen, "--data", dir+"/data",
-			"--log-level", "error", "--max-total-bytes", "1MiB")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
-	}
-	server := start(freeAddress(t))
-	defer func() { _ = server.kill() }()
-	token, err := os.ReadFile(dir + "/data/token")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.New(&client.Options{
-		URL: "http://" + server.addr, Token: strings.TrimSpace(string(token)),
-		MinWait: 10 * time.Millisecond, MaxWait: 50 * time.Millisecond, GiveUp: patience,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := newVictim(t, t.TempDir(), "--max-total-bytes", "1MiB")
+	c := v.client
 	var stop atomic.Bool
 	var publishing sync.WaitGroup
 	var begun, made atomic.Int64
@@ -186,10 +186,7 @@ func TestServerKilledWhileItMakesRoom(t *testing.T) {
 			t.Fatalf("no stream was made in round %d", round)
 		}
 		<-time.After(rand.N(60 * time.Millisecond)) // a moment like any other
-		if err := server.kill(); err != nil {
-			t.Fatal(err)
-		}
-		server = start(server.addr)
+		v.killAndStart()
 	}
 	stop.Store(true)
 	publishing.Wait()
