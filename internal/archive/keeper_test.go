@@ -79,7 +79,9 @@ func TestKeeperIsAStore(t *testing.T) {
 // openLog opens a Log that sweeps every minute.
 func openLog(t *testing.T, store reprise.Store) *reprise.Log {
 	t.Helper()
-	log, err := reprise.Open(t.Context(), store, &reprise.Options{SweepEvery: time.Minute})
+	log, err := reprise.Open(t.Context(), store, &reprise.Options{
+		Retention: reprise.Retention{MaxAge: time.Hour}, SweepEvery: time.Minute,
+	})
 	check(t, err)
 	return log
 }

@@ -25,7 +25,7 @@ func TestReplicasWithKeepers(t *testing.T) {
 		for i := range 2 {
 			keeper := archive.Keep(hub.Store(), openStore(dir), nil)
 			log, err := reprise.Open(t.Context(), keeper, &reprise.Options{
-				Keys: keys, SweepEvery: time.Minute,
+				Keys: keys, Retention: reprise.Retention{MaxAge: time.Hour}, SweepEvery: time.Minute,
 				Hooks: &reprise.Hooks{Swept: func(r reprise.SweepResult, _ error) { swept[i] += r.Streams }},
 			})
 			check(t, err)
