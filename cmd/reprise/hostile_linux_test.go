@@ -460,7 +460,7 @@ func (w *hostileWorld) toolMembers() (members []memberOf) {
 func (w *hostileWorld) outside(before map[string]string, goroutines int) {
 	w.Helper()
 	w.sees("the log of the server", "", strings.ReplaceAll(w.log(), "canary-key", ""))
-	text := w.must(w.key, "POST", "/v1/executions", `{"command":"echo still here","timeout":"10s"}`)
+	text := w.must(w.key, "POST", "/v1/executions", `{"command":"echo still here","timeout":"5m"}`)
 	if _, out := w.send(w.key, "GET", "/v1/executions/"+memberText(w.T, text, "id")+"/stdout?follow=true",
 		""); out != "still here\n" {
 		w.Errorf("afterwards a command writes %q", out)
