@@ -27,7 +27,7 @@ type listCmd struct {
 	Status   string            `enum:",queued,running,ended" default:"" placeholder:"STATUS" help:"Only executions that are queued, running or ended."`
 	Label    map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Only executions with this label. May be repeated."`
 	Limit    int               `default:"100" placeholder:"N" help:"Maximum number; 0 for all. Default: ${default}."`
-	Quiet    bool              `short:"q" help:"Do not report that the list is incomplete."`
+	Quiet    bool              `short:"q" help:"Do not report that the list is incomplete or empty."`
 	JSON     bool              `name:"json" help:"Print each as a line of JSON."`
 }
 
@@ -88,7 +88,7 @@ func show[T any](c *listCmd, all iter.Seq2[T, error],
 		}
 	}
 	var err error
-	if !c.JSON {
+	if !c.JSON && (n > 0 || !c.Quiet) {
 		err = t.flush()
 	}
 	if more && !c.Quiet {

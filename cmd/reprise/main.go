@@ -98,6 +98,9 @@ func main() {
 
 // Main runs the command line args and returns the exit code.
 func Main(args []string) int {
+	if len(args) == 0 {
+		return bare()
+	}
 	file := &configFile{}
 	command, err := parser(grammar(args), asks(), file).Parse(args)
 	if failed := stdout.unwritten(); failed != nil { // the help, or the version

@@ -43,11 +43,15 @@ func (t *table) row(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-// flush writes the rows, with the heading above them if there are any.
+// flush writes the rows, with the heading above them if there are any. A list without rows is a line on stderr.
 func (t *table) flush() error {
+	if len(t.rows) == 0 && len(t.heading) > 0 {
+		fmt.Fprintln(os.Stderr, "reprise: there is nothing to list")
+		return nil
+	}
 	var b strings.Builder
 	widths := t.widths()
-	if len(t.rows) > 0 && isTerminal(t.out) {
+	if isTerminal(t.out) {
 		t.line(&b, widths, t.heading, func(int) style { return bold })
 	}
 	for _, row := range t.rows {
