@@ -11,6 +11,9 @@ import (
 	"reprise/client"
 )
 
+// serverFlags is the heading of the flags of connect.
+const serverFlags = "Server:"
+
 // connect is how the verbs of the client find the server.
 type connect struct {
 	URL       string `group:"Server:" placeholder:"URL" help:"The server. Default: http://127.0.0.1:7070."`

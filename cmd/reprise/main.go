@@ -202,6 +202,9 @@ func nameFlag(command *kong.Context, err error) error {
 	}
 	member, _, _ := strings.Cut(refused.Field, ".")
 	for _, flag := range command.Flags() {
+		if flag.Group != nil && flag.Group.Key == serverFlags {
+			continue // --url is where the server is, not what a webhook calls
+		}
 		if given := strings.ReplaceAll(flag.Name, "-", "_"); given == member || given+"s" == member {
 			return fmt.Errorf("--%s: %w", flag.Name, err)
 		}
