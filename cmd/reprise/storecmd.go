@@ -113,9 +113,9 @@ func (c *storeStatsCmd) print(s *upkeep.Stats) error {
 	}
 	size := func(n int64) string { return byteCount(n).String() }
 	if f := s.SQLite; f != nil {
-		t.row("file", fmt.Sprintf("%v, of which %v are free", byteCount(f.FileBytes), byteCount(f.FreeBytes)))
+		t.row("file", fmt.Sprintf("%v, and %v of write-ahead log; of both %v are free",
+			byteCount(f.FileBytes), byteCount(f.WALBytes), byteCount(f.FreeBytes)))
 		t.row("journal", fmt.Sprintf("%d commits, %v", f.Commits, byteCount(f.JournalBytes)))
-		t.row("log", size(f.WALBytes))
 	}
 	if l := s.Log; l != nil {
 		t.row("log", fmt.Sprintf("%v in %d files, of which %v are kept",

@@ -14,7 +14,7 @@ type Stats struct {
 	// FileBytes and WALBytes are the sizes of the file and of its write-ahead log.
 	FileBytes int64 `json:"file_bytes"`
 	WALBytes  int64 `json:"wal_bytes"`
-	// FreeBytes is the part of the file that can be reused.
+	// FreeBytes is the part of both that new data takes before they grow.
 	FreeBytes int64 `json:"free_bytes"`
 	// Streams is the number of streams that can be read. Marks is the number of swept streams that are remembered.
 	Streams int64 `json:"streams"`

@@ -104,8 +104,9 @@ function Kept({ stats }: { stats: StoreStats }) {
           <Figure key={name} name={`tenant ${name}`} value={`${bytes(t.bytes + t.overhead)}, ${plural(t.streams, 'stream')}, ${plural(t.events, 'event')}`} />
         ))}
         {others > 0 && <Figure name={`${count(tenants.length - shownTenants)} others`} value={bytes(others)} />}
-        {stats.sqlite && <Figure name="file" value={`${bytes(stats.sqlite.file_bytes)}, of which ${bytes(stats.sqlite.free_bytes)} are free`} />}
+        {stats.sqlite && <Figure name="file" value={bytes(stats.sqlite.file_bytes)} />}
         {stats.sqlite && <Figure name="write-ahead log" value={bytes(stats.sqlite.wal_bytes)} />}
+        {stats.sqlite && <Figure name="free in both" value={bytes(stats.sqlite.free_bytes)} />}
       </Group>
     </div>
   )
