@@ -105,7 +105,7 @@ func start(tb testing.TB, s setup) *fixture {
 	if s.api.Metrics == nil {
 		s.api.Metrics = api.NewMetrics()
 	}
-	s.api.Logger = slog.New(slog.NewTextHandler(w.logged, nil))
+	s.api.Logger = slog.New(slog.NewTextHandler(w.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	if s.quiet {
 		s.api.Logger = slog.New(slog.DiscardHandler)
 	}

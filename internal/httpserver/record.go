@@ -92,17 +92,14 @@ func (rec *Record) Status(r *http.Request) int {
 // Took is the time since the record began.
 func (rec *Record) Took() time.Duration { return time.Since(rec.began) }
 
-// quietPaths are the paths that monitoring requests every few seconds.
-var quietPaths = map[string]bool{"/healthz": true, "/readyz": true, "/metrics": true}
-
 // Log logs a finished request, without empty attributes. It never logs the query, which may contain a ticket. A failure
-// of the server has the level error, and a successful monitoring request the level debug.
+// of the server has the level error, and a read that is answered, or that its client has left, the level debug.
 func (rec *Record) Log(logger *slog.Logger, r *http.Request) {
 	status, level := rec.Status(r), slog.LevelInfo
 	switch {
 	case status >= 500:
 		level = slog.LevelError
-	case status < 300 && (rec.Quiet || quietPaths[r.URL.Path]):
+	case (status < 400 || status == statusClientGone) && (rec.Quiet || isRead(r.Method)):
 		level = slog.LevelDebug
 	}
 	if !logger.Enabled(r.Context(), level) {
@@ -125,6 +122,11 @@ func (rec *Record) Log(logger *slog.Logger, r *http.Request) {
 		}
 	}
 	logger.LogAttrs(r.Context(), level, "request", append(attrs, slog.String("remote", r.RemoteAddr))...)
+}
+
+// isRead reports whether requests with a method change nothing.
+func isRead(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
 }
 
 // requestID is the client's name for the request if that is 1 to 64 letters,
