@@ -27,7 +27,7 @@ func newPlainTree(string) tree { return noTree{} }
 func (noTree) prepare(*syscall.SysProcAttr) {}
 func (noTree) started(int)                  {}
 func (noTree) terminate()                   {}
-func (noTree) kill() int                    { return 0 }
+func (noTree) kill() killed                 { return killed{} }
 func (noTree) usage() treeUsage             { return treeUsage{} }
 func (noTree) enforce(Limits, *Isolation)   {}
 func (noTree) kind() string                 { return "" }

@@ -192,7 +192,7 @@ func scanChildren(pid int) (children []int) {
 	return children
 }
 
-func (t *descendants) terminate() { terminate(t.members()) }
+func (t *descendants) terminate() { terminate(t.members) }
 
 const (
 	// treePatience limits how long kill continues on a tree that keeps growing.
@@ -280,7 +280,7 @@ func (t *reapedTree) strays() []process {
 func (t *reapedTree) terminate() {
 	strays := t.strays()
 	t.tree.terminate()
-	terminate(strays)
+	terminate(func() []process { return strays })
 }
 
 func (t *reapedTree) kill() (others killed) {

@@ -12,7 +12,7 @@ type tree interface {
 	// started is called with the first process.
 	started(pid int)
 	// terminate sends TERM to every process, and CONT, for one that is stopped does not
-	// see TERM. One that is being forked may be missed.
+	// see TERM.
 	terminate()
 	// kill kills every process and returns when none is left, or after a second if one does not die. It returns the
 	// processes besides the first, of which some may be missing.

@@ -222,7 +222,7 @@ func (t *cgroupTree) started(pid int) { t.first = pid }
 
 func (t *cgroupTree) kind() string { return "cgroup" }
 
-func (t *cgroupTree) terminate() { terminate(t.members()) }
+func (t *cgroupTree) terminate() { terminate(t.members) }
 
 func (t *cgroupTree) members() []process { return processesIn(t.dir) }
 

@@ -194,3 +194,28 @@ func TestKernelHoldsLimits(t *testing.T) {
 		t.Errorf("without limits: %q", got)
 	}
 }
+
+// TestTerminateReachesWhatIsForkedMeanwhile: a second look finds what the first one misses while it is being forked.
+func TestTerminateReachesWhatIsForkedMeanwhile(t *testing.T) {
+	var commands []*exec.Cmd
+	var all []process
+	for range 2 {
+		cmd := exec.Command("sleep", "1000")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		p, _ := readProcess(cmd.Process.Pid)
+		commands, all = append(commands, cmd), append(all, p)
+	}
+	looks := 0
+	terminate(func() []process {
+		looks++
+		return all[:looks]
+	})
+	for i, cmd := range commands {
+		_ = cmd.Wait()
+		if status, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); !ok || status.Signal() != syscall.SIGTERM {
+			t.Errorf("process %d ended as %v", i, cmd.ProcessState)
+		}
+	}
+}

@@ -80,15 +80,21 @@ func addDescendants(all map[int]process, in map[int]bool) {
 	}
 }
 
-func (t *scanTree) terminate() { terminate(t.members()) }
+func (t *scanTree) terminate() { terminate(t.members) }
 
-func terminate(members []process) {
-	for _, p := range members {
-		if isWrapper(p.pid) {
-			continue // it ends with the command
+// terminate sends TERM and CONT to the members, and to those that were forked meanwhile. A process forks no more once a
+// signal waits for it, so that the second look finds all that the first one could miss.
+func terminate(members func() []process) {
+	sent := map[int]bool{}
+	for range 2 {
+		for _, p := range members() {
+			if sent[p.pid] || isWrapper(p.pid) { // which ends with the command
+				continue
+			}
+			sent[p.pid] = true
+			p.send(syscall.SIGTERM)
+			p.send(syscall.SIGCONT)
 		}
-		p.send(syscall.SIGTERM)
-		p.send(syscall.SIGCONT)
 	}
 }
 

@@ -322,4 +322,9 @@ var isolationMutants = []mutant{
 		old:  "			defer func() { _ = os.WriteFile(scoreFile, before, 0) }()\n", new: "",
 		pkg: "./internal/execution", run: "TestCommandsAreKilledBeforeTheirServer",
 	},
+	{
+		name: "what is forked while a run is ended misses it", rule: "R4.2",
+		file: "internal/execution/tree_scan_linux.go", old: "	for range 2 {\n", new: "	for range 1 {\n",
+		pkg: "./internal/execution", run: "TestTerminateReachesWhatIsForkedMeanwhile",
+	},
 }
