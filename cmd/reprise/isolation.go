@@ -27,7 +27,7 @@ type isolationFlags struct {
 	Network        string   `enum:"on,off" default:"on" placeholder:"on|off" help:"Network of commands; off leaves them only their own loopback interface. Default: ${default}."`
 	RunAsRange     string   `placeholder:"FIRST:COUNT" help:"User numbers from which each tenant without a --run-as of its own gets one, as in 200000:65536; the server must be root."`
 	SharedUser     bool     `help:"Run commands of different tenants as one user, which can reach each other's processes and files where the isolation lets them."`
-	LimitCommand   []string `sep:"none" placeholder:"NAME=VALUE,..." help:"Most that each command may use: memory, processes, cpu, output and grace, as in memory=2GiB,processes=512,cpu=1h,grace=1m. Requests may ask for less. Default: none."`
+	LimitCommand   []string `sep:"none" placeholder:"[TENANT:]NAME=VALUE,..." help:"Most that each command, or each of one tenant, may use: memory, processes, cpu, output and grace, as in memory=2GiB,processes=512,cpu=1h,grace=1m. Requests may ask for less. May be repeated. Default: none."`
 	RunAs          []string `sep:"none" placeholder:"[TENANT=]USER" help:"User that commands run as, or those of one tenant; the server must be root. May be repeated. Default: the server's user."`
 }
 

@@ -183,7 +183,8 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	}
 	s.openRoster(c)
 	handler, err := api.New(s.log, s.host, gate, &api.Options{
-		Hosts: c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: s.front.console,
+		Version: buildVersion(),
+		Hosts:   c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: s.front.console,
 		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Keys: s.keys, Audit: s.audit,
 		MCPSessions: s.mcp.endpoints(), MCPTasks: s.mcp.tasks(), Replicas: s.roster, Temp: s.dir.path, Files: s.files,
 		Watches: s.watches, Parking: s.front.parking,
@@ -299,7 +300,7 @@ func (s *server) openHost(ctx context.Context, c *serveCmd, keys *reprise.Keyset
 	if opts.Isolation, err = c.isolate(s.logger, s.secretPaths(c)...); err != nil {
 		return err
 	}
-	if opts.Caps, err = parseCaps(c.LimitCommand); err != nil {
+	if opts.Caps, opts.TenantCaps, err = parseCaps(c.LimitCommand); err != nil {
 		return err
 	}
 	if err = c.openRange(&opts.Isolation, s.dir.path, s.logger); err != nil {

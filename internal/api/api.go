@@ -26,6 +26,8 @@ import (
 
 // Options are the settings of a Server. The zero value of each field means its default.
 type Options struct {
+	// Version is the version of the program.
+	Version string
 	// Hosts are the names, beside loopback and the address that a connection came
 	// in on, by which the server may be called: the part of the header Host
 	// before the port. Without the check a page of anybody's could be served under a name

@@ -94,6 +94,7 @@ func coreRoutes() []route {
 		{"POST", "/v1/tickets/renew", oneStream, []string{identity.TicketParam}, (*Server).renewTicket},
 
 		{"GET", quotaPath, anybody, []string{"tenant", "principal"}, (*Server).showQuota},
+		{"GET", "/v1/server", anybody, nil, (*Server).showServer},
 
 		{"GET", "/v1/keys", identity.ScopeAdmin, nil, (*Server).listKeys},
 		{"POST", "/v1/keys", identity.ScopeAdmin, nil, (*Server).addKey},

@@ -5,6 +5,7 @@ package clienttest_test
 
 // unknownSchemas are in no client.
 var unknownSchemas = map[string]string{
+	"Boundary": operators, "Server": operators,
 	"AuditCheck": operators, "AuditRecord": operators, "CheckLine": operators, "Checked": operators,
 	"Health": operators, "Artifact": inMembers, "QuotaOf": inMembers,
 	"QuotaLimits": "an object of numbers", "QuotaName": text,
@@ -39,8 +40,8 @@ var unknownOperations = map[string]string{
 	"listMCPSessions": operators, "metrics": operators, "openAPI": operators,
 	"readAudit": operators, "readSeveral": "the console's tabs; loops of clients share a stream",
 	"readyz": operators, "showMCPSession": operators, "storeStats": operators, "sweepStore": operators,
-	"proveServer": goAlone,
-	"login":       "clients send the token", "logout": "clients send the token",
+	"proveServer": goAlone, "showServer": operators,
+	"login": "clients send the token", "logout": "clients send the token",
 }
 
 // unknownParameters are sent by no client.

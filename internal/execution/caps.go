@@ -1,8 +1,10 @@
 package execution
 
 import (
+	"cmp"
 	"time"
 
+	"reprise"
 	"reprise/internal/isolation"
 )
 
@@ -13,19 +15,32 @@ type Caps struct {
 	Grace time.Duration
 }
 
-// checkCaps returns an error if a request asks for more than the server lets commands have.
-func (h *Host) checkCaps(r *Request) error {
-	most := &h.opts.Caps
+// caps are the bounds on each command of a tenant.
+func (h *Host) caps(tenant reprise.Tenant) *Caps {
+	own, all := h.opts.TenantCaps[tenant], &h.opts.Caps
+	return &Caps{
+		Limits: Limits{
+			OutputBytes: cmp.Or(own.OutputBytes, all.OutputBytes),
+			MemoryBytes: cmp.Or(own.MemoryBytes, all.MemoryBytes),
+			Processes:   cmp.Or(own.Processes, all.Processes),
+			CPUTime:     cmp.Or(own.CPUTime, all.CPUTime),
+		},
+		Grace: cmp.Or(own.Grace, all.Grace),
+	}
+}
+
+// check returns an error if a request asks for more than the server lets commands have.
+func (c *Caps) check(r *Request) error {
 	for _, l := range []struct {
 		field       string
 		asked, most int64
 		text        any
 	}{
-		{"limits.output_bytes", r.Limits.OutputBytes, most.OutputBytes, most.OutputBytes},
-		{"limits.memory_bytes", r.Limits.MemoryBytes, most.MemoryBytes, most.MemoryBytes},
-		{"limits.processes", r.Limits.Processes, most.Processes, most.Processes},
-		{"limits.cpu_time", int64(r.Limits.CPUTime), int64(most.CPUTime), time.Duration(most.CPUTime)},
-		{"grace", int64(r.Grace), int64(most.Grace), most.Grace},
+		{"limits.output_bytes", r.Limits.OutputBytes, c.OutputBytes, c.OutputBytes},
+		{"limits.memory_bytes", r.Limits.MemoryBytes, c.MemoryBytes, c.MemoryBytes},
+		{"limits.processes", r.Limits.Processes, c.Processes, c.Processes},
+		{"limits.cpu_time", int64(r.Limits.CPUTime), int64(c.CPUTime), time.Duration(c.CPUTime)},
+		{"grace", int64(r.Grace), int64(c.Grace), c.Grace},
 	} {
 		if l.most > 0 && l.asked > l.most {
 			return invalid(l.field, "this server gives commands at most %v", l.text)

@@ -6,11 +6,55 @@ import (
 	"testing"
 	"time"
 
+	"reprise"
 	"reprise/client"
 	"reprise/internal/execution"
 	"reprise/internal/isolation"
 	"reprise/internal/quota"
 )
+
+// TestCapsOfTenant: the bounds of a tenant replace the server's one by one, upward too, and hold for no other tenant.
+func TestCapsOfTenant(t *testing.T) {
+	given(t, isolation.Limits)
+	h := newHost(t, execution.Options{
+		Caps: execution.Caps{Limits: execution.Limits{OutputBytes: 10, Processes: 20}, Grace: time.Second},
+		TenantCaps: map[reprise.Tenant]execution.Caps{
+			"large": {Limits: execution.Limits{OutputBytes: 1000}, Grace: time.Minute},
+			"small": {Limits: execution.Limits{Processes: 2}},
+		},
+	})
+	for of, c := range map[reprise.Tenant]struct {
+		field string
+		req   execution.Request
+	}{
+		tenant:  {"limits.output_bytes", execution.Request{Limits: execution.Limits{OutputBytes: 11}}},
+		"large": {"limits.processes", execution.Request{Limits: execution.Limits{OutputBytes: 1000, Processes: 21}}},
+		"small": {"limits.processes", execution.Request{Limits: execution.Limits{OutputBytes: 10, Processes: 3}}},
+	} {
+		c.req.Command = "true"
+		_, _, err := h.Start(within(t), of, c.req)
+		if wrong, ok := errors.AsType[*execution.FieldError](err); !ok || wrong.Field != c.field {
+			t.Errorf("%s: %v", of, err)
+		}
+	}
+	for of, most := range map[reprise.Tenant]int{tenant: 10, "large": 1000} {
+		x, _, err := h.Start(within(t), of, execution.Request{Command: "head -c 5000 /dev/zero; sleep 100"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		until(t, "the execution ends", func() bool {
+			x, err = h.Show(within(t), of, x.ID)
+			return err != nil || x.Status == execution.StatusEnded
+		})
+		if err != nil || x.Limit != "output_bytes" || x.Bytes.Stdout != int64(most) {
+			t.Errorf("%s: %d bytes, limit %q, %v", of, x.Bytes.Stdout, x.Limit, err)
+		}
+		b, err := h.Boundary(of)
+		if err != nil || b.Limits.OutputBytes != int64(most) || b.Limits.Processes != 20 {
+			t.Errorf("%s: the boundary has %+v, %v", of, b.Limits, err)
+		}
+	}
+}
 
 // TestCapsOfServer: the limits of the server hold for commands that ask for none, and a request may ask for less, but
 // not for more.

@@ -38,6 +38,8 @@ type Options struct {
 	MaxTimeout time.Duration
 	// Caps bound what each command uses. A request may ask for less. Default: no bounds.
 	Caps Caps
+	// TenantCaps replace, bound by bound, those of Caps for the commands of single tenants.
+	TenantCaps map[reprise.Tenant]Caps
 	// Grace is the time between TERM and KILL of requests that state none. Default: 5 s.
 	Grace time.Duration
 	// DrainTimeout is how long the end of an execution waits, after its process has ended, for child processes that

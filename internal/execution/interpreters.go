@@ -119,7 +119,7 @@ func (h *Host) OpenInterpreter(ctx context.Context, who *quota.Holder, q Interpr
 	if err := req.Validate(); err != nil {
 		return i, false, err
 	}
-	if err := h.checkCaps(&req); err != nil {
+	if err := h.caps(who.Tenant).check(&req); err != nil {
 		return i, false, err
 	}
 	plan, err := h.isolate(who.Tenant, &req)

@@ -95,7 +95,7 @@ func (h *Host) isolate(tenant reprise.Tenant, req *Request) (*isolation.Plan, er
 		return nil, invalid("isolation", "%v", refused)
 	}
 	if err == nil {
-		err = h.opts.Caps.heldAt(plan)
+		err = h.caps(tenant).heldAt(plan)
 	}
 	return plan, err
 }

@@ -184,7 +184,7 @@ func (r *run) makePlan(dir string) (folder string, err error) {
 			return "", err
 		}
 	}
-	limits := r.host.opts.Caps.limits(&req.Limits)
+	limits := r.host.caps(r.key.Tenant).limits(&req.Limits)
 	r.isolation.Temporary = limits.MemoryBytes
 	p := &plan{
 		ID: r.id, Shown: describe(req), Argv: req.Argv, Cwd: r.host.cwd(r.key.Tenant, req), TTY: req.TTY,

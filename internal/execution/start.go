@@ -32,7 +32,7 @@ func (h *Host) StartFor(ctx context.Context, who *quota.Holder, req Request) (x 
 	if err := req.Validate(); err != nil {
 		return Execution{}, false, err
 	}
-	if err := h.checkCaps(&req); err != nil {
+	if err := h.caps(who.Tenant).check(&req); err != nil {
 		return Execution{}, false, err
 	}
 	if req.Interpreter != "" {
@@ -201,7 +201,7 @@ func (r *run) grace() time.Duration {
 	if r.request.Grace > 0 {
 		grace = time.Duration(r.request.Grace)
 	}
-	return atMost(grace, r.host.opts.Caps.Grace)
+	return atMost(grace, r.host.caps(r.key.Tenant).Grace)
 }
 
 func (r *run) epoch() reprise.Epoch { return r.stream.Cursor(0).Epoch }

@@ -121,9 +121,16 @@ var isolationMutants = []mutant{
 		pkg: "./internal/execution", run: "TestCapsOfServer",
 	},
 	{
+		name: "limits of a tenant are those of all", rule: "R6.13",
+		file: "internal/execution/caps.go",
+		old:  "	own, all := h.opts.TenantCaps[tenant], &h.opts.Caps\n",
+		new:  "	own, all := Caps{}, &h.opts.Caps\n",
+		pkg:  "./internal/execution", run: "TestCapsOfTenant",
+	},
+	{
 		name: "request without limits has none", rule: "R6.13",
 		file: "internal/execution/run.go",
-		old:  "	limits := r.host.opts.Caps.limits(&req.Limits)\n", new: "	limits := req.Limits\n",
+		old:  "	limits := r.host.caps(r.key.Tenant).limits(&req.Limits)\n", new: "	limits := req.Limits\n",
 		pkg: "./internal/execution", run: "TestCapsOfServer",
 	},
 	{

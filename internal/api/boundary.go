@@ -1,0 +1,29 @@
+package api
+
+import (
+	"net/http"
+
+	"reprise/internal/execution"
+	"reprise/internal/identity"
+)
+
+// serverBody says what a server is, and what it lets the commands of the sender do.
+type serverBody struct {
+	Version string `json:"version"`
+	// Commands is nil if the sender may not run any: Refused says why, if that is not for want of the scope.
+	Commands *execution.Boundary `json:"commands,omitempty"`
+	Refused  string              `json:"refused,omitempty"`
+}
+
+func (s *Server) showServer(x *exchange) error {
+	body := serverBody{Version: s.opts.Version}
+	if x.who.May(identity.ScopeRun) {
+		b, err := s.host.Boundary(x.who.Tenant)
+		if err == nil {
+			body.Commands = &b
+		} else {
+			body.Refused = err.Error()
+		}
+	}
+	return s.answer(x, http.StatusOK, body)
+}
