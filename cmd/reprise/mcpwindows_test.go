@@ -22,6 +22,7 @@ import (
 // window is a "reprise mcp" that a desktop host has started, and its client.
 type window struct {
 	*mcp.ClientSession
+	client  *mcp.Client
 	command *exec.Cmd
 }
 
@@ -32,7 +33,7 @@ func openWindow(t *testing.T, data, version string) *window {
 }
 
 // openWindowIn is openWindow with the working directory dir.
-func openWindowIn(t *testing.T, dir, data, version string) *window {
+func openWindowIn(t *testing.T, dir, data, version string, roots ...func(*mcp.Client)) *window {
 	t.Helper()
 	us, err := os.Executable()
 	if err != nil {
@@ -46,12 +47,15 @@ func openWindowIn(t *testing.T, dir, data, version string) *window {
 	command.Env = append(os.Environ(), "REPRISE_URL=", "REPRISE_TOKEN=")
 	command.Stderr, command.Dir = t.Output(), dir
 	client := mcp.NewClient(&mcp.Implementation{Name: "window", Version: "1"}, nil)
+	for _, add := range roots {
+		add(client)
+	}
 	session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: command, TerminateDuration: patience},
 		&mcp.ClientSessionOptions{ProtocolVersion: version})
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &window{session, command}
+	w := &window{session, client, command}
 	t.Cleanup(func() { _ = session.Close() })
 	return w
 }

@@ -112,7 +112,7 @@ func (s *Server) start(ctx context.Context, req mcp.Request, tool string, in *ru
 	if r.Command != "" {
 		r.Shell = s.shell
 	}
-	dir, err := s.directory(req, in.Cwd)
+	dir, err := s.directory(ctx, req, in.Cwd)
 	if err != nil {
 		return started{}, err
 	}

@@ -7,3 +7,9 @@ func (o Options) WithQuiet(d time.Duration) *Options {
 	o.quiet = d
 	return &o
 }
+
+// WithRootsWithin returns o with another time that clients have to say which roots they have.
+func (o Options) WithRootsWithin(d time.Duration) *Options {
+	o.rootsWithin = d
+	return &o
+}

@@ -5,13 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"net/url"
-	"path"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise"
 	"reprise/internal/execution"
@@ -50,31 +46,6 @@ type startInput struct {
 	runInput
 	StdinOpen bool `json:"stdin_open,omitempty" jsonschema:"for send_stdin"`
 	TTY       bool `json:"tty,omitempty" jsonschema:"run in a terminal of 80 by 24"`
-}
-
-// DirectoryHeader is a header of a request: the directory of a client on this machine, an absolute path with percent
-// encoding. It is to a call what the parameter cwd is, which takes precedence, and gives no right that cwd does not.
-const DirectoryHeader = "Reprise-Directory"
-
-// directory returns the directory in which a requested run works.
-func (s *Server) directory(req mcp.Request, cwd string) (string, error) {
-	if path.IsAbs(cwd) {
-		return cwd, nil
-	}
-	base := s.opts.Directory
-	if extra := req.GetExtra(); extra != nil && extra.Header.Get(DirectoryHeader) != "" {
-		var err error
-		base, err = url.PathUnescape(extra.Header.Get(DirectoryHeader))
-		if err != nil || !path.IsAbs(base) {
-			return "", &execution.FieldError{
-				Field: DirectoryHeader, Reason: "it must be an absolute path with percent encoding",
-			}
-		}
-	}
-	if base == "" {
-		return cwd, nil
-	}
-	return path.Join(base, cwd), nil
 }
 
 // request returns the requested run.

@@ -43,7 +43,8 @@ type Options struct {
 	// Name and Version identify the server to clients. Defaults: "reprise" and "".
 	Name, Version string
 	// Directory is the absolute path of the directory in which a run works that names no other, and below which
-	// relative ones lie. DirectoryHeader of a request takes precedence. Default: the directory of the Host.
+	// relative ones lie. DirectoryHeader of a request takes precedence, and the first root of the client over both.
+	// Default: the directory of the Host.
 	Directory string
 	// MaxBytes is how much output a call shows by default. Default: 30,000.
 	MaxBytes int
@@ -59,7 +60,8 @@ type Options struct {
 	// Logger logs errors. Default: silent.
 	Logger *slog.Logger
 
-	quiet time.Duration // see defaultQuiet
+	quiet       time.Duration // see defaultQuiet
+	rootsWithin time.Duration // see defaultRootsWithin
 }
 
 // Server is an MCP server for an execution.Host. It is safe for concurrent use.
@@ -77,7 +79,8 @@ type Server struct {
 
 	matching *quota.Places               // in which output is searched for patterns
 	shown    recent.Map[shownTo, string] // the cursors of the newest answers
-	shell    string                      // of commands: bash, for which models write, or sh on a machine without it
+	roots    recent.Map[aClient, string]
+	shell    string // of commands: bash, for which models write, or sh on a machine without it
 }
 
 const instructions = `Runs commands and code, and keeps their output. A run goes on when the connection breaks, and when execute_code answers before its end. ` +
@@ -114,6 +117,10 @@ func New(log *reprise.Log, host *execution.Host, opts *Options) (*Server, error)
 			Instructions: instructions, Logger: mcpguard.Quiet(s.opts.Logger),
 			Capabilities: &mcp.ServerCapabilities{
 				Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}, // which do not change
+			},
+			//lint:ignore SA1019 the versions before 2026-07-28 have roots
+			RootsListChangedHandler: func(_ context.Context, req *mcp.RootsListChangedRequest) {
+				s.roots.Store(clientOf(req.Session), unknownRoot)
 			},
 			// what a tenant has run is nobody else's
 			SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
@@ -155,6 +162,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if d.quiet == 0 {
 		d.quiet = defaultQuiet
+	}
+	if d.rootsWithin == 0 {
+		d.rootsWithin = defaultRootsWithin
 	}
 	if d.MaxResource == 0 {
 		d.MaxResource = 4 << 20

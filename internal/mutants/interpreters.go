@@ -28,6 +28,19 @@ var interpreterMutants = []mutant{
 		pkg: "./cmd/reprise", run: "TestWindowsRunInTheirOwnDirectories",
 	},
 	{
+		name: "the roots of a host are not asked for", rule: "R6.14",
+		file: "internal/mcpserver/directory.go",
+		old:  "		if root := s.root(ctx, session); root != \"\" {\n",
+		new:  "		if root := s.root(ctx, session); root == \"?\" {\n",
+		pkg:  "./cmd/reprise", run: "TestRunsWorkInRoots",
+	},
+	{
+		name: "roots that have changed are not asked for again", rule: "R6.14",
+		file: "internal/mcpserver/directory.go",
+		old:  "	if known && root != unknownRoot {\n", new: "	if known {\n",
+		pkg: "./cmd/reprise", run: "TestRunsWorkInRoots",
+	},
+	{
 		name: "an interpreter of a window starts where the server does", rule: "R6.14",
 		file: "internal/mcpserver/interpreter.go", old: "Session: in.Session, Cwd: dir,", new: "Session: in.Session,",
 		pkg: "./cmd/reprise", run: "TestWindowsRunInTheirOwnDirectories",
