@@ -136,7 +136,7 @@ func (r *run) persist(patient bool, try func() (reprise.Appended, error)) (repri
 		case !errors.Is(err, reprise.ErrUnavailable) && !errors.Is(err, reprise.ErrQuota):
 			return appended, err
 		}
-		if full {
+		if full || errors.Is(err, reprise.DiskFull) {
 			r.waitForRoom(err)
 		}
 		again := time.NewTimer(pause.Next())
@@ -170,6 +170,15 @@ func (r *run) waitForRoom(why error) {
 	}
 }
 
+// waitingSince is since when output waits for room in the store or on the disk of the supervisor, zero if none does.
+// The caller holds mu.
+func (r *run) waitingSince() time.Time {
+	if r.fullSince.IsZero() || !r.spoolFull.IsZero() && r.spoolFull.Before(r.fullSince) {
+		return r.spoolFull
+	}
+	return r.fullSince
+}
+
 // fullEvery is the minimum time between two log lines about commands that wait for room.
 const fullEvery = time.Minute
 
@@ -194,7 +203,7 @@ func (h *Host) WaitingForStorage() (n int) {
 	h.mu.Unlock()
 	for _, r := range runs {
 		r.mu.Lock()
-		if !r.fullSince.IsZero() {
+		if !r.waitingSince().IsZero() {
 			n++
 		}
 		r.mu.Unlock()

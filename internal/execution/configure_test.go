@@ -1,13 +1,16 @@
 package execution_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/isolation"
 	"reprise/store/memstore"
 )
 
@@ -95,4 +98,33 @@ func TestDirectoryThatCannotBeUsed(t *testing.T) {
 			t.Errorf("%s: the command ran", name)
 		}
 	}
+}
+
+// TestDirectoryThatIsClosedToItsUser: a command of another user runs neither in a directory that this user may not
+// enter nor below one.
+func TestDirectoryThatIsClosedToItsUser(t *testing.T) {
+	nobody, err := isolation.LookupUser("nobody")
+	if os.Geteuid() != 0 || err != nil {
+		t.Skip("needs root and the user nobody: ", err)
+	}
+	top, err := os.MkdirTemp("", "") // which others may enter, unlike that of the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(top) })
+	closed := filepath.Join(top, "closed")
+	if err := errors.Join(os.Chmod(top, 0o755), os.MkdirAll(filepath.Join(closed, "sub"), 0o755),
+		os.Chmod(closed, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	h := openHost(t, newLog(t, memstore.New(nil), nil),
+		execution.Options{Isolation: isolation.Config{User: nobody}})
+	for _, cwd := range []string{closed, filepath.Join(closed, "sub")} {
+		x := finish(t, h, start(t, h, execution.Request{Command: "echo ran", Cwd: cwd}).ID)
+		if x.Outcome == nil || *x.Outcome != execution.FailedToStart || !strings.HasPrefix(x.Error, "cwd") {
+			t.Errorf("%s: %+v", cwd, x)
+		}
+	}
+	x := finish(t, h, start(t, h, execution.Request{Command: "echo ran", Cwd: top}).ID)
+	wantOutcome(t, x, execution.Exited, 0, "")
 }

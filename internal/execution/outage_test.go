@@ -18,6 +18,7 @@ import (
 type down struct {
 	*memstore.Store
 	down  atomic.Bool
+	full  atomic.Bool // why it is down; it can be read then
 	tries atomic.Int64
 }
 
@@ -25,18 +26,21 @@ func (d *down) Append(ctx context.Context, reqs []reprise.AppendRequest) []error
 	if !d.down.Load() {
 		return d.Store.Append(ctx, reqs)
 	}
-	if d.tries.Add(1)%2 == 0 {
+	if d.tries.Add(1)%2 == 0 && !d.full.Load() {
 		_ = d.Store.Append(ctx, reqs)
 	}
 	errs := make([]error, len(reqs))
 	for i := range errs {
 		errs[i] = fmt.Errorf("injected: %w", reprise.ErrUnavailable)
+		if d.full.Load() {
+			errs[i] = fmt.Errorf("injected: %w", reprise.DiskFull)
+		}
 	}
 	return errs
 }
 
 func (d *down) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
-	if d.down.Load() {
+	if d.down.Load() && !d.full.Load() {
 		d.tries.Add(1)
 		return reprise.Page{}, fmt.Errorf("injected: %w", reprise.ErrUnavailable)
 	}
@@ -95,11 +99,27 @@ func TestOutputSurvivesLongStoreOutage(t *testing.T) {
 		if tries := store.tries.Load(); tries < int64(away/longestPause) || tries > 3*int64(away/longestPause) {
 			t.Errorf("it was tried %d times", tries)
 		}
+		waiting := func() time.Time {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return r.waitingSince()
+		}
+		if since := waiting(); !since.IsZero() {
+			t.Errorf("while the store cannot be reached, output waits for storage since %v", since)
+		}
+		store.full.Store(true)
+		time.Sleep(time.Minute)
+		if since := time.Since(waiting()); since <= time.Minute-2*longestPause || since > time.Minute {
+			t.Errorf("a minute after the disk was full, output waits for storage since %v", since)
+		}
 		store.down.Store(false)
 		if err := <-written; err != nil {
 			t.Fatal(err)
 		}
 		r.end(ending{})
+		if since := waiting(); !since.IsZero() {
+			t.Errorf("after the end, output waits for storage since %v", since)
+		}
 		if stalled < away/2 {
 			t.Errorf("a stall of %s was told", stalled)
 		}

@@ -57,8 +57,9 @@ type run struct {
 	coming *counted // including the append under way
 	// bytesFrom is that of ending, if the store has lost output.
 	bytesFrom uint64
-	// fullSince is when output began to wait until there is room for it, zero if none does.
-	fullSince time.Time
+	// fullSince is when output began to wait until there is room for it in the store, zero if none does, and spoolFull
+	// the same of the disk of the supervisor.
+	fullSince, spoolFull time.Time
 	// The followers; see follow.go.
 	followers int
 	replicas  map[string]bool // other replicas with followers, each of which counts as one follower

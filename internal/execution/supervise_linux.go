@@ -226,6 +226,7 @@ func newSession(o *owner, next *order, at *place) *session {
 		left: make(chan struct{}, 1),
 	}
 	s.plan, s.alone = p, true
+	s.writer.OnFull = s.tell
 	s.writer.Reuse(at.first)
 	at.first = nil
 	s.changed = sync.NewCond(&s.mu)

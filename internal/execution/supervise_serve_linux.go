@@ -161,7 +161,7 @@ func (s *session) follow(conn *supervisor.Conn, last *news, send func(*news) err
 
 func (n *news) differs(last *news) bool {
 	return n.Tail != last.Tail || !n.StartedAt.Equal(last.StartedAt) || n.Resized != last.Resized ||
-		n.Stopping != last.Stopping || n.Ended != last.Ended
+		n.Stopping != last.Stopping || n.Ended != last.Ended || !n.FullSince.Equal(last.FullSince)
 }
 
 // isOnlyStart reports whether now says that the command was started, and what follows may come at once. The caller

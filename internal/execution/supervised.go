@@ -327,11 +327,18 @@ func (r *run) endsWith(f *framesRead) bool {
 	return f.size <= lastBytes && !r.dropped && r.hold == nil && r.driven == nil && r.artifacts == nil
 }
 
+// errSpoolFull is why a command waits that its supervisor holds up.
+var errSpoolFull = errors.New("the disk of the commands' output is full")
+
 // learn applies the news about the process.
 func (r *run) learn(n *news, stalled *time.Duration) {
 	r.mu.Lock()
 	r.startedAt, r.isolated, r.resized = n.StartedAt, n.Isolation, n.Resized
+	r.spoolFull = n.FullSince
 	r.mu.Unlock()
+	if !n.FullSince.IsZero() {
+		r.host.tellFull(r, errSpoolFull)
+	}
 	if d := n.Stalled - *stalled; d > 0 && r.host.opts.Hooks.Stalled != nil {
 		r.host.opts.Hooks.Stalled(r.key.Tenant, d)
 	}

@@ -192,7 +192,7 @@ func (r *run) progress() *progress {
 	defer r.mu.Unlock()
 	p := &progress{
 		Queued: queued, counted: counted{r.bytes, r.tail}, Coming: r.coming, Resized: r.resized, Driven: driven,
-		WaitingSince: ms(r.fullSince),
+		WaitingSince: ms(r.waitingSince()),
 	}
 	if !r.startedAt.IsZero() {
 		p.Started, p.Isolation = ms(r.startedAt), r.isolated

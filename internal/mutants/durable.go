@@ -88,6 +88,17 @@ var durableMutants = []mutant{
 		pkg: "./internal/execution", run: "TestDamagedSpoolOfDeadSupervisor",
 	},
 	{
+		name: "waiting for the disk of the supervisor is not told", rule: "R3.5",
+		file: "internal/execution/supervise_linux.go", old: "	s.writer.OnFull = s.tell\n", new: "",
+		pkg: "./cmd/reprise", run: "TestFullDiskOfServer",
+	},
+	{
+		name: "waiting for the disk of the store is not told", rule: "R3.5",
+		file: "internal/execution/append.go",
+		old:  "		if full || errors.Is(err, reprise.DiskFull) {\n", new: "		if full {\n",
+		pkg: "./internal/execution", run: "TestOutputSurvivesLongStoreOutage",
+	},
+	{
 		name: "full disk keeps a replica from taking over", rule: "R6.7",
 		file: "internal/execution/shifts.go", old: "case errors.Is(err, syscall.ENOSPC) && s.saveInBrief(dir):",
 		new: "case errors.Is(err, syscall.ENOSPC) && false:",

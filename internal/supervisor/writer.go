@@ -25,6 +25,8 @@ var ErrRemoved = errors.New("the directory of the run was removed")
 type Writer struct {
 	dir string
 	max int64
+	// OnFull, if set before the first Append, is called when Progress.FullSince has changed.
+	OnFull func()
 
 	mu       sync.Mutex
 	changed  sync.Cond
@@ -34,6 +36,7 @@ type Writer struct {
 	totals   Totals
 	kept     int64 // bytes in all segments
 	stalled  time.Duration
+	full     time.Time // since when the disk refuses what Append writes, zero if it does not
 	closed   bool
 
 	file *os.File // of the last segment
@@ -148,6 +151,7 @@ func (w *Writer) await() {
 func (w *Writer) write(at int64, first uint64) (rolled bool, err error) {
 	for {
 		err := w.tryWrite(at, first)
+		w.tellFull(err)
 		switch {
 		case err == nil:
 			return at == 0, nil
@@ -163,6 +167,22 @@ func (w *Writer) write(at int64, first uint64) (rolled bool, err error) {
 		if w.makeRoom() {
 			at = 0
 		}
+	}
+}
+
+// tellFull records whether the disk refuses to take what Append writes.
+func (w *Writer) tellFull(refused error) {
+	w.mu.Lock()
+	changed := w.full.IsZero() == (refused != nil)
+	if changed {
+		w.full = time.Time{}
+	}
+	if changed && refused != nil {
+		w.full = time.Now()
+	}
+	w.mu.Unlock()
+	if changed && w.OnFull != nil {
+		w.OnFull()
 	}
 }
 
@@ -240,13 +260,15 @@ type Progress struct {
 	Totals Totals `json:"totals"`
 	// Stalled is how long Append has waited in total.
 	Stalled time.Duration `json:"stalled,omitempty"`
+	// FullSince is since when the disk refuses what Append writes. It is zero if it does not.
+	FullSince time.Time `json:"full_since,omitzero"`
 }
 
 // Progress returns the progress of the spool.
 func (w *Writer) Progress() Progress {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return Progress{Tail: w.tail, Totals: w.totals, Stalled: w.stalled}
+	return Progress{Tail: w.tail, Totals: w.totals, Stalled: w.stalled, FullSince: w.full}
 }
 
 // Close releases a waiting Append. The spool is kept.
