@@ -261,7 +261,7 @@ func (s *gatewayServer) mayReadMetrics(gate *identity.Gate, r *http.Request) err
 }
 
 func refuseProblem(w http.ResponseWriter, err error) {
-	p := problem.From(api.ProblemOf(err))
+	p := problem.From(err)
 	http.Error(w, p.Title, p.Status)
 }
 

@@ -103,9 +103,9 @@ func (s *server) knowIssuers(verifier identity.Verifier) identity.Verifier {
 // challenged adds to a refusal of MCP where the client gets another token. issuers may be nil.
 func challenged(issuers *oidc.Verifier, r *http.Request, who *identity.Principal, err error) error {
 	if issuers == nil {
-		return api.ProblemOf(err)
+		return problem.From(err)
 	}
-	return api.ProblemOf(api.Challenged(issuers, r, who, err))
+	return problem.From(api.Challenged(issuers, r, who, err))
 }
 
 // allowTools refuses messages for which a token has too few scopes, so that the client can get another one (step-up).

@@ -10,9 +10,7 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/internal/execution"
 	"reprise/internal/httpserver"
-	"reprise/internal/identity"
 	"reprise/internal/problem"
 )
 
@@ -70,7 +68,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if recordOf(w).Begun() || r.Context().Err() != nil && errors.Is(err, context.Canceled) {
 		return
 	}
-	p := ProblemOf(err)
+	p := problem.From(err)
 	if p.Code == problem.CodeInternal {
 		s.opts.Logger.ErrorContext(r.Context(), "a request failed",
 			"id", recordOf(w).ID, "error", err, "path", httpserver.Clip(r.URL.Path, 256))
@@ -78,29 +76,6 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	setUploadOffset(w.Header(), &p)
 	s.allowWrite(w)
 	_ = problem.Write(w, p)
-}
-
-// ProblemOf is problem.From for the errors of all packages behind the API, package identity among them.
-func ProblemOf(err error) problem.Problem {
-	if limit, ok := errors.AsType[*identity.LimitError](err); ok {
-		return problem.RateLimited(limit.RetryAfter)
-	}
-	if field, ok := errors.AsType[*execution.FieldError](err); ok {
-		return problem.Invalid(http.StatusUnprocessableEntity, field.Field, err.Error())
-	}
-	if lost, ok := errors.AsType[*execution.LostError](err); ok {
-		return problem.New(problem.CodeCursorExpired, lost.Error()) // the stream exists, but not the position
-	}
-	if p, ok := fileProblem(err); ok {
-		return p
-	}
-	switch {
-	case errors.Is(err, identity.ErrUnauthenticated):
-		return problem.New(problem.CodeUnauthenticated, err.Error())
-	case errors.Is(err, identity.ErrForbidden):
-		return problem.New(problem.CodeForbidden, err.Error())
-	}
-	return problem.From(err)
 }
 
 // invalidStatus is for refusals of HTTP that have a status of their own: 405, 406, 415, 416.

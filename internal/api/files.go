@@ -2,7 +2,6 @@ package api
 
 import (
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -25,22 +24,6 @@ func (s *Server) filesOf(x *exchange) (*files.Roots, error) {
 		return nil, fmt.Errorf("%w: there are no files", reprise.ErrNotFound)
 	}
 	return s.opts.Files, nil
-}
-
-// fileProblem is the problem of an error of package files, false for other errors.
-func fileProblem(err error) (problem.Problem, bool) {
-	if field, ok := errors.AsType[*files.FieldError](err); ok {
-		return problem.Invalid(http.StatusUnprocessableEntity, field.Field, err.Error()), true
-	}
-	if offset, ok := errors.AsType[*files.OffsetError](err); ok {
-		p := problem.New(problem.CodeConflict, offset.Error())
-		p.Offset = &offset.Offset
-		return p, true
-	}
-	if errors.Is(err, files.ErrDenied) {
-		return problem.New(problem.CodeForbidden, err.Error()), true
-	}
-	return problem.Problem{}, false
 }
 
 // fileList is a page of files.

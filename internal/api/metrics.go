@@ -237,7 +237,7 @@ func (m *Metrics) resumed(r *http.Request, what ssehttp.Resumption) {
 		via = "last_event_id"
 	}
 	if what.Err != nil {
-		reason = string(ProblemOf(what.Err).Code)
+		reason = string(problem.From(what.Err).Code)
 	}
 	switch {
 	case what.Gap:

@@ -36,7 +36,7 @@ func (s *Server) challenged(x *exchange, err error) error {
 // Challenged returns err, or its problem with a challenge that names the issuer of tokens, if the request has no valid
 // token or one with insufficient scopes.
 func Challenged(issuers *oidc.Verifier, r *http.Request, who *identity.Principal, err error) error {
-	p := ProblemOf(err)
+	p := problem.From(err)
 	switch p.Code {
 	case problem.CodeUnauthenticated:
 		p.Challenge = issuers.Challenge(r.URL.Path, r.Header.Get("Authorization") != "")

@@ -9,6 +9,7 @@ import (
 
 	"reprise"
 	"reprise/internal/identity"
+	"reprise/internal/problem"
 )
 
 // eventBody is an event in a request.
@@ -152,7 +153,7 @@ func decodeLinesFrom(events []reprise.Event, n int, lines []byte) ([]reprise.Eve
 		if len(bytes.TrimSpace(line)) > 0 {
 			e, err := decodeLine(line)
 			if err != nil {
-				p := ProblemOf(err)
+				p := problem.From(err)
 				p.Detail = fmt.Sprintf("line %d: %s", n, p.Detail)
 				return events, p
 			}

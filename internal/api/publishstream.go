@@ -145,7 +145,7 @@ func (p *publishing) run() error {
 
 // refuse writes the last line.
 func (p *publishing) refuse(err error) {
-	refused := ProblemOf(err)
+	refused := problem.From(err)
 	recordOf(p.x.w).NoteProblem(refused.Code)
 	if refused.Code == problem.CodeInternal {
 		p.s.opts.Logger.ErrorContext(p.x.r.Context(), "a publish failed",
@@ -169,7 +169,7 @@ func (p *publishing) append(events []reprise.Event) error {
 	case !errors.Is(err, reprise.ErrInvalid):
 		return err
 	case len(events) == 1:
-		refused := ProblemOf(err)
+		refused := problem.From(err)
 		refused.Detail = fmt.Sprintf("event %d: %s", p.kept.Events+1, refused.Detail)
 		return refused
 	}

@@ -63,7 +63,7 @@ func (s *Server) checkStore(x *exchange) error {
 	defer out.beat(s.opts.Heartbeat)()
 	checked, err := transfer.Check(x.r.Context(), s.opts.Store, &transfer.CheckOptions{Opaque: opaque}, out.wrong)
 	if err != nil {
-		out.write(map[string]problem.Problem{"failed": ProblemOf(err)})
+		out.write(map[string]problem.Problem{"failed": problem.From(err)})
 		return nil
 	}
 	out.write(map[string]transfer.Checked{"checked": checked})

@@ -8,6 +8,7 @@ import (
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/otlp"
+	"reprise/internal/problem"
 )
 
 // untraced are the paths that monitoring requests every few seconds.
@@ -58,7 +59,7 @@ func traceAppend(x *exchange, stream *reprise.Stream, events int) (trace *repris
 	return trace, func(err error) {
 		code := ""
 		if err != nil {
-			code = string(ProblemOf(err).Code)
+			code = string(problem.From(err).Code)
 			span.Fail(code)
 		}
 		traceCommit(span, trace, code)

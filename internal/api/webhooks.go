@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -152,9 +151,6 @@ func (s *Server) addWebhook(x *exchange) error {
 		Tenant: x.who.Tenant, Principal: x.who.Name, URL: body.URL, Source: webhook.Source(body.Source),
 		Stream: body.Stream, Prefix: body.Prefix, Types: body.Types, Secret: body.Secret,
 	})
-	if field, ok := errors.AsType[*webhook.FieldError](err); ok {
-		return unprocessable(field.Field, field.Reason)
-	}
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/problem"
 )
 
 // The channels of an execution, which are the types of its output events.
@@ -47,6 +48,11 @@ type LostError struct {
 
 func (e *LostError) Error() string {
 	return fmt.Sprintf("%s: byte %d is no longer kept, the first one kept is %d", e.Channel, e.Asked, e.First)
+}
+
+// Problem implements problem.Teller: the stream exists, but not the position.
+func (e *LostError) Problem(string) problem.Problem {
+	return problem.New(problem.CodeCursorExpired, e.Error())
 }
 
 // Unwrap returns reprise.ErrExpired.

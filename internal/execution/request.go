@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/http"
 	"path"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/internal/problem"
 )
 
 // Request is a request to start an execution. Its members are documented at client.StartRequest; Host validates it. An
@@ -38,6 +40,11 @@ type FieldError struct {
 }
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
+
+// Problem implements problem.Teller.
+func (e *FieldError) Problem(detail string) problem.Problem {
+	return problem.Invalid(http.StatusUnprocessableEntity, e.Field, detail)
+}
 
 // Unwrap returns reprise.ErrInvalid.
 func (e *FieldError) Unwrap() error { return reprise.ErrInvalid }

@@ -7,14 +7,24 @@ import (
 	"syscall"
 
 	"reprise"
+	"reprise/internal/problem"
 )
 
 var (
 	// ErrChanged means that a file has changed since it was opened.
 	ErrChanged = fmt.Errorf("%w: the file has changed while it was read", reprise.ErrConflict)
 	// ErrDenied means that the operating system forbids the access, or that a link leads out of its root.
-	ErrDenied = errors.New("not allowed")
+	ErrDenied error = denied("not allowed")
 )
+
+type denied string
+
+func (d denied) Error() string { return string(d) }
+
+// Problem implements problem.Teller.
+func (denied) Problem(detail string) problem.Problem {
+	return problem.New(problem.CodeForbidden, detail)
+}
 
 // OffsetError refuses bytes of an upload that do not continue it.
 type OffsetError struct {
@@ -24,6 +34,13 @@ type OffsetError struct {
 
 func (e *OffsetError) Error() string {
 	return fmt.Sprintf("the upload has %d bytes: go on there", e.Offset)
+}
+
+// Problem implements problem.Teller.
+func (e *OffsetError) Problem(string) problem.Problem {
+	p := problem.New(problem.CodeConflict, e.Error())
+	p.Offset = &e.Offset
+	return p
 }
 
 // Unwrap returns reprise.ErrConflict.

@@ -2,10 +2,12 @@ package files
 
 import (
 	"fmt"
+	"net/http"
 	"path"
 	"strings"
 
 	"reprise"
+	"reprise/internal/problem"
 )
 
 // The bounds of a path and of one segment of it, in bytes, inclusive.
@@ -24,6 +26,11 @@ type FieldError struct {
 }
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
+
+// Problem implements problem.Teller.
+func (e *FieldError) Problem(detail string) problem.Problem {
+	return problem.Invalid(http.StatusUnprocessableEntity, e.Field, detail)
+}
 
 // checkPath refuses a path that is not below a root. field names the parameter in the error.
 func checkPath(field, p string) error {

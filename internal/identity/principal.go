@@ -2,13 +2,13 @@ package identity
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"reprise"
+	"reprise/internal/problem"
 	"reprise/internal/quota"
 )
 
@@ -16,12 +16,20 @@ import (
 var (
 	// ErrUnauthenticated is the error of a request without a proof of its sender, or with a wrong, expired or revoked
 	// one.
-	ErrUnauthenticated = errors.New("unauthenticated")
+	ErrUnauthenticated error = refusal(problem.CodeUnauthenticated)
 	// ErrForbidden: the sender is known and may not do that.
-	ErrForbidden = errors.New("forbidden")
+	ErrForbidden error = refusal(problem.CodeForbidden)
 	// ErrRevoked ends the connections of a credential that was revoked or replaced. It wraps ErrUnauthenticated.
 	ErrRevoked = fmt.Errorf("%w: the credential was revoked", ErrUnauthenticated)
 )
+
+// refusal is an error that is named as its code.
+type refusal problem.Code
+
+func (r refusal) Error() string { return string(r) }
+
+// Problem implements problem.Teller.
+func (r refusal) Problem(detail string) problem.Problem { return problem.New(problem.Code(r), detail) }
 
 // ScopeError refuses a principal that does not have the scope for any object. It wraps ErrForbidden.
 type ScopeError struct{ Scope Scope }
@@ -42,6 +50,9 @@ type LimitError struct {
 func (e *LimitError) Error() string {
 	return fmt.Sprintf("too many failed attempts to authenticate: try again after %v", e.RetryAfter)
 }
+
+// Problem implements problem.Teller.
+func (e *LimitError) Problem(string) problem.Problem { return problem.RateLimited(e.RetryAfter) }
 
 // GuessError is the error for a credential that is wrong, and may be a guess: it is counted, unlike a right one that
 // has expired or was revoked. It wraps ErrUnauthenticated.

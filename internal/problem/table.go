@@ -84,10 +84,11 @@ func rowOf(code Code) *row {
 	return &table[len(table)-1]
 }
 
-// Teller is an error that defines its own Problem, such as that of a quota.
+// Teller is an error that defines its own Problem, such as that of a quota. detail is the text of the error that wraps
+// it.
 type Teller interface {
 	error
-	Problem() Problem
+	Problem(detail string) Problem
 }
 
 // From returns the problem of an error, which must not be nil. A Problem in its tree is returned as it is, and a Teller
@@ -101,7 +102,7 @@ func From(err error) Problem {
 		return p
 	}
 	if teller, ok := errors.AsType[Teller](err); ok {
-		return teller.Problem()
+		return teller.Problem(err.Error())
 	}
 	if window, ok := errors.AsType[*reprise.WindowError](err); ok {
 		p := New(Code(window.Reason.String()), window.Error())

@@ -134,7 +134,7 @@ func (e *Error) Unwrap() error {
 }
 
 // Problem returns the form of e for HTTP.
-func (e *Error) Problem() problem.Problem {
+func (e *Error) Problem(string) problem.Problem {
 	code := problem.CodeQuotaExceeded
 	switch {
 	case e.Quota == Readers:

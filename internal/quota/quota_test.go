@@ -138,7 +138,7 @@ func TestRatesComeBackEvenly(t *testing.T) {
 		if n := b.Used(a.Account, quota.Starts); n != 60 {
 			t.Errorf("%d are used", n)
 		}
-		p := refusal(t, b.Spend(a, quota.Starts, 1)).Problem()
+		p := refusal(t, b.Spend(a, quota.Starts, 1)).Problem("")
 		if p.Code != problem.CodeRateLimited || p.Quota != "starts" || p.QuotaOf != "principal" ||
 			p.RetryAfter != time.Second {
 			t.Errorf("%+v", p)
@@ -180,7 +180,7 @@ func TestEveryQuotaTellsWhenToTryAgain(t *testing.T) {
 			} else {
 				err = b.Check(a, quota.OfPrincipal, name, 4)
 			}
-			p := refusal(t, err).Problem()
+			p := refusal(t, err).Problem("")
 			if p.Code != want.code || p.RetryAfter != want.after || !p.Retryable || p.Status != 429 ||
 				p.Quota != string(name) {
 				t.Errorf("%s: %+v, want %+v", name, p, want)

@@ -2,12 +2,14 @@ package webhook
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"reprise"
+	"reprise/internal/problem"
 )
 
 // Source is the kind of events that a hook covers.
@@ -65,6 +67,11 @@ type Request struct {
 type FieldError struct{ Field, Reason string }
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
+
+// Problem implements problem.Teller.
+func (e *FieldError) Problem(detail string) problem.Problem {
+	return problem.Invalid(http.StatusUnprocessableEntity, e.Field, detail)
+}
 
 // Unwrap returns reprise.ErrInvalid.
 func (e *FieldError) Unwrap() error { return reprise.ErrInvalid }
