@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"net/http"
 	"testing"
 
 	"reprise"
@@ -46,17 +45,6 @@ func (a *acknowledgement) line(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	return line
-}
-
-// TestCommonHeadersAreCanonicalAndShared: http.Header finds them, and what a response adds is its own.
-func TestCommonHeadersAreCanonicalAndShared(t *testing.T) {
-	for _, common := range commonHeaders {
-		h := http.Header{common.name: common.value}
-		h.Add(common.name, "more")
-		if got := h.Values(common.name); len(got) != 2 || len(common.value) != 1 || cap(common.value) != 1 {
-			t.Errorf("%s: %q, and for all responses %q", common.name, got, common.value)
-		}
-	}
 }
 
 // wantLine compares a line with the one that encoding/json makes of v, for readers of lines.

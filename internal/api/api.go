@@ -2,8 +2,6 @@ package api
 
 import (
 	"cmp"
-	"context"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -21,6 +19,7 @@ import (
 	"reprise/internal/quota"
 	"reprise/internal/roster"
 	"reprise/internal/schedule"
+	"reprise/internal/web"
 	"reprise/internal/webhook"
 )
 
@@ -130,11 +129,8 @@ type Server struct {
 	gate    *identity.Gate
 	opts    Options
 	readers readerLimit
-	mux     *http.ServeMux
+	web     *web.Mux
 	health  health
-
-	draining context.Context // done from Drain on
-	drain    context.CancelCauseFunc
 }
 
 // New returns a Server for the streams of log and the executions of host. gate authenticates the requests. opts may be
@@ -163,34 +159,36 @@ func NewManagement(log *reprise.Log, gate *identity.Gate, opts *Options) (*Serve
 	return s, nil
 }
 
-func newServer(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts *Options) (*Server, error) {
-	s := &Server{log: log, host: host, gate: gate, opts: opts.withDefaults()}
-	if err := s.opts.checkNames(); err != nil {
+func newServer(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts *Options) (s *Server, err error) {
+	s = &Server{log: log, host: host, gate: gate, opts: opts.withDefaults()}
+	s.readers.max = s.opts.MaxReadersPerPrincipal
+	settings := &web.Options{
+		Gate: gate, Hosts: s.opts.Hosts, Origins: s.opts.Origins, MaxBody: s.opts.MaxBody,
+		BodyTimeout: s.opts.BodyTimeout, WriteTimeout: s.opts.WriteTimeout, Parking: s.opts.Parking,
+		Tracer: s.opts.Tracer, Observed: s.opts.Metrics.request, Missing: s.missing(), Off: s.off,
+		Logger: s.opts.Logger,
+	}
+	if s.opts.Audit != nil {
+		settings.Journal = journal{s.opts.Audit}
+	}
+	if issuers := s.opts.Issuers; issuers != nil {
+		settings.Challenge = func(r *http.Request, who *identity.Principal, err error) error {
+			return Challenged(issuers, r, who, err)
+		}
+	}
+	if s.web, err = web.New(settings); err != nil {
 		return nil, err
 	}
-	s.readers.max = s.opts.MaxReadersPerPrincipal
-	s.draining, s.drain = context.WithCancelCause(context.Background())
-	s.mux = s.newMux()
+	s.routes(s.web, false)
 	return s, nil
 }
 
 // ServeHTTP implements http.Handler.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if asksForEvents(r) {
-		growStack(len(r.Method))
-	}
-	s.serve(w, r)
-}
-
-// errDraining is why requests that are under way are ended by Drain.
-var errDraining = fmt.Errorf("%w: the server is shutting down", reprise.ErrClosed)
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.web.ServeHTTP(w, r) }
 
 // Drain prepares the shutdown: it ends the answers of readers with a request to reconnect soon, and later requests fail
 // with shutting_down, except /healthz and /metrics. It returns immediately. Draining again does nothing.
-func (s *Server) Drain() {
-	s.drain(errDraining)
-	s.opts.Parking.End(errDraining)
-}
+func (s *Server) Drain() { s.web.Drain() }
 
 // NewHTTPServer returns an http.Server for s with bounds on connections, on slow and large
 // headers and on idle connections. It has no timeout for whole requests or responses,

@@ -6,48 +6,49 @@ import (
 	"strconv"
 
 	"reprise/internal/identity"
+	"reprise/internal/web"
 )
 
 // readArtifact answers with a file that is kept with an execution, from an offset on or a range of it.
-func (s *Server) readArtifact(x *exchange) error {
-	id := x.r.PathValue("id")
+func (s *Server) readArtifact(x *web.Exchange) error {
+	id := x.R.PathValue("id")
 	if err := s.mayUseExecution(x, identity.ScopeRead, id); err != nil {
 		return err
 	}
-	offset, err := x.query.number("offset", 0, 0, 1<<63-1)
+	offset, err := x.Query.Number("offset", 0, 0, 1<<63-1)
 	if err != nil {
 		return err
 	}
-	a, err := s.host.Artifact(x.r.Context(), x.who.Tenant, id, x.r.PathValue("path"))
+	a, err := s.host.Artifact(x.R.Context(), x.Who.Tenant, id, x.R.PathValue("path"))
 	if err != nil {
 		return err
 	}
-	h := x.w.Header()
+	h := x.W.Header()
 	h.Set("ETag", strconv.Quote(a.SHA256))
 	h.Set("Accept-Ranges", "bytes")
 	part, status := span{offset, a.Size - offset}, http.StatusOK
-	condition := x.r.Header.Get("If-Range")
-	ranged, verdict := parseRange(x.rangeHeader(), a.Size)
+	condition := x.R.Header.Get("If-Range")
+	ranged, verdict := parseRange(rangeHeader(x), a.Size)
 	if offset > 0 || condition != "" && condition != h.Get("ETag") {
 		verdict = rangeIgnored
 	}
 	switch {
 	case verdict == rangeUnsatisfiable, offset > a.Size:
 		h.Set("Content-Range", fmt.Sprintf("bytes */%d", a.Size))
-		return invalidStatus(http.StatusRequestedRangeNotSatisfiable, fmt.Sprintf("there are %d bytes", a.Size))
+		return web.InvalidStatus(http.StatusRequestedRangeNotSatisfiable, fmt.Sprintf("there are %d bytes", a.Size))
 	case verdict == rangeGood:
 		part, status = ranged, http.StatusPartialContent
 		h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", part.start, part.start+part.length-1, a.Size))
 	}
 	h.Set("Content-Type", bytesType)
 	h.Set("Content-Length", strconv.FormatInt(part.length, 10))
-	s.allowWrite(x.w)
-	x.w.WriteHeader(status)
-	if x.r.Method == http.MethodHead {
+	x.AllowWrite()
+	x.W.WriteHeader(status)
+	if x.R.Method == http.MethodHead {
 		return nil
 	}
 	w := s.steady(x)
-	if n, err := a.Copy(x.r.Context(), w, part.start, part.length); err != nil || n != part.length {
+	if n, err := a.Copy(x.R.Context(), w, part.start, part.length); err != nil || n != part.length {
 		panic(http.ErrAbortHandler) // the client must see that this was not all
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/web"
 )
 
 // serverBody says what a server is, and what it lets the commands of the sender do.
@@ -15,15 +16,15 @@ type serverBody struct {
 	Refused  string              `json:"refused,omitempty"`
 }
 
-func (s *Server) showServer(x *exchange) error {
+func (s *Server) showServer(x *web.Exchange) error {
 	body := serverBody{Version: s.opts.Version}
-	if x.who.May(identity.ScopeRun) {
-		b, err := s.host.Boundary(x.who.Tenant)
+	if x.Who.May(identity.ScopeRun) {
+		b, err := s.host.Boundary(x.Who.Tenant)
 		if err == nil {
 			body.Commands = &b
 		} else {
 			body.Refused = err.Error()
 		}
 	}
-	return s.answer(x, http.StatusOK, body)
+	return x.Answer(http.StatusOK, body)
 }

@@ -6,15 +6,16 @@ import (
 	"strings"
 
 	"reprise"
+	"reprise/internal/web"
 )
 
 // listEach fills a page with the items of one endpoint of MCP after those of another. list returns at most limit items
 // of an endpoint that follow the position after, and the position behind them, "" for the end. A cursor consists of the
 // number of an endpoint and a position there.
-func listEach[E, T any](x *exchange, endpoints []E,
+func listEach[E, T any](x *web.Exchange, endpoints []E,
 	list func(e *E, limit int, after string) (items []T, next string, err error),
 ) (shown []T, next string, err error) {
-	limit, cursor, err := x.query.page()
+	limit, cursor, err := x.Query.Page()
 	if err != nil {
 		return nil, "", err
 	}
@@ -22,7 +23,7 @@ func listEach[E, T any](x *exchange, endpoints []E,
 	if cursor != "" {
 		number, rest, _ := strings.Cut(cursor, ".")
 		if at, err = strconv.Atoi(number); err != nil || at < 0 || at >= len(endpoints) {
-			return nil, "", badRequest("cursor", "it is not the next_cursor of a page of this list")
+			return nil, "", web.BadRequest("cursor", "it is not the next_cursor of a page of this list")
 		}
 		after = rest
 	}

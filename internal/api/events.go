@@ -13,9 +13,9 @@ import (
 	"reprise"
 	"reprise/internal/contentcoding"
 	"reprise/internal/execution"
-	"reprise/internal/httpserver"
 	"reprise/internal/identity"
 	"reprise/internal/quota"
+	"reprise/internal/web"
 	"reprise/ssehttp"
 )
 
@@ -38,33 +38,33 @@ type reading struct {
 	bySeq bool
 }
 
-func (s *Server) executionEvents(x *exchange) error {
-	id := x.r.PathValue("id")
+func (s *Server) executionEvents(x *web.Exchange) error {
+	id := x.R.PathValue("id")
 	if err := s.mayReadExecution(x, id); err != nil {
 		return err
 	}
-	stream, err := s.host.Stream(x.r.Context(), x.who.Tenant, id)
+	stream, err := s.host.Stream(x.R.Context(), x.Who.Tenant, id)
 	if err != nil {
 		return err
 	}
 	rd := &reading{stream: stream, executionID: id}
-	if token := x.r.Header.Get(holdHeader); token != "" {
-		if rd.hold = s.host.Held(x.who.Tenant, id, token); rd.hold != nil {
-			x.awaitReceipts(rd.hold)
+	if token := x.R.Header.Get(holdHeader); token != "" {
+		if rd.hold = s.host.Held(x.Who.Tenant, id, token); rd.hold != nil {
+			awaitReceipts(x, rd.hold)
 		}
 	}
 	return s.follow(x, rd)
 }
 
-func (s *Server) streamEvents(x *exchange) error {
+func (s *Server) streamEvents(x *web.Exchange) error {
 	key, err := userStream(x)
 	if err != nil {
 		return err
 	}
-	if err := x.mayReadStream(key); err != nil {
+	if err := mayReadStream(x, key); err != nil {
 		return err
 	}
-	stream, err := s.log.Stream(x.r.Context(), key)
+	stream, err := s.log.Stream(x.R.Context(), key)
 	if err != nil {
 		return err
 	}
@@ -72,27 +72,27 @@ func (s *Server) streamEvents(x *exchange) error {
 }
 
 // parse determines the requested events and the form of the answer.
-func (rd *reading) parse(x *exchange) error {
+func (rd *reading) parse(x *web.Exchange) error {
 	var err error
-	if rd.form, err = accepts(x.r, jsonType, sseType, ndjsonType); err != nil {
+	if rd.form, err = web.Accepts(x.R, web.JSON, web.SSE, web.NDJSON); err != nil {
 		return err
 	}
-	limit, err := x.query.number("limit", defaultLimit, 1, maxLimit)
+	limit, err := x.Query.Number("limit", web.DefaultLimit, 1, web.MaxLimit)
 	if err != nil {
 		return err
 	}
 	rd.limit = int(limit)
-	if rd.wait, err = x.query.duration("wait", maxWait); err != nil {
+	if rd.wait, err = x.Query.Duration("wait", maxWait); err != nil {
 		return err
 	}
-	if rd.form != jsonType {
+	if rd.form != web.JSON {
 		for _, name := range []string{"limit", "wait", "cursor"} {
-			if x.query.text(name) != "" {
-				return badRequest(name, "only a page has it: ask for "+jsonType)
+			if x.Query.Text(name) != "" {
+				return web.BadRequest(name, "only a page has it: ask for "+web.JSON)
 			}
 		}
 	}
-	if rd.Request, err = ssehttp.ParseRequest(x.r); err != nil {
+	if rd.Request, err = ssehttp.ParseRequest(x.R); err != nil {
 		return err
 	}
 	return rd.parseCursor(x)
@@ -100,16 +100,16 @@ func (rd *reading) parse(x *exchange) error {
 
 // parseCursor reads the position of a page that is given as a number of events: the seq of the event before it in the
 // epoch of the stream. Like after, Last-Event-ID overrides it.
-func (rd *reading) parseCursor(x *exchange) error {
-	if x.query.text("cursor") == "" {
+func (rd *reading) parseCursor(x *web.Exchange) error {
+	if x.Query.Text("cursor") == "" {
 		return nil
 	}
-	seq, err := x.query.number("cursor", 0, 0, math.MaxInt64)
+	seq, err := x.Query.Number("cursor", 0, 0, math.MaxInt64)
 	if err != nil {
 		return err
 	}
-	if x.query.text("after") != "" {
-		return badRequest("cursor", "after is given too")
+	if x.Query.Text("after") != "" {
+		return web.BadRequest("cursor", "after is given too")
 	}
 	rd.bySeq = true
 	switch {
@@ -124,53 +124,53 @@ func (rd *reading) parseCursor(x *exchange) error {
 
 // follow answers with the events. During the answer, it counts as a reader of the principal and, if the principal
 // may cancel the execution, as a follower of it, unless it waits for nothing.
-func (s *Server) follow(x *exchange, rd *reading) error {
+func (s *Server) follow(x *web.Exchange, rd *reading) error {
 	if err := rd.parse(x); err != nil {
 		return err
 	}
-	if x.r.Method == http.MethodHead || rd.form == jsonType && rd.wait == 0 {
+	if x.R.Method == http.MethodHead || rd.form == web.JSON && rd.wait == 0 {
 		return s.send(x, rd)
 	}
 	if err := s.enter(x); err != nil {
 		return err
 	}
-	s.endWithServer(x)
-	if rd.form != jsonType {
-		x.endWithConnection()
+	x.EndWithServer()
+	if rd.form != web.JSON {
+		x.EndWithConnection()
 	}
 	if rd.executionID != "" {
-		x.atEnd(s.host.FollowIf(x.r.Context(), x.who.Tenant, rd.executionID, x.who.MayLeave))
+		x.AtEnd(s.host.FollowIf(x.R.Context(), x.Who.Tenant, rd.executionID, x.Who.MayLeave))
 	}
 	return s.send(x, rd)
 }
 
 // send answers in the requested form.
-func (s *Server) send(x *exchange, rd *reading) error {
+func (s *Server) send(x *web.Exchange, rd *reading) error {
 	opts := ssehttp.Options{
 		Heartbeat: s.opts.Heartbeat, WriteTimeout: s.opts.WriteTimeout,
-		Resumed: func(what ssehttp.Resumption) { s.opts.Metrics.resumed(x.r, what) },
+		Resumed: func(what ssehttp.Resumption) { s.opts.Metrics.resumed(x.R, what) },
 	}
 	if rd.hold != nil {
 		opts.Sent = rd.hold.Sent
 	}
 	coding := s.coding(x)
 	switch rd.form {
-	case jsonType:
+	case web.JSON:
 		return s.page(x, rd, coding)
-	case ndjsonType:
+	case web.NDJSON:
 		opts.Form = lines{}
 	}
-	if rec := recordOf(x.w); rec.seat != nil {
-		rec.seat.Offer()
+	if seat := x.Seat(); seat != nil {
+		seat.Offer()
 	}
-	w := x.w
+	w := x.W
 	if coding != contentcoding.Identity {
 		compressed := contentcoding.NewWriter(w, coding)
-		x.atEnd(compressed.Close)
+		x.AtEnd(compressed.Close)
 		w = compressed
 	}
 	s.tellExpiry(x, w, rd)
-	ssehttp.Serve(w, x.r, rd.stream, rd.Request, &opts)
+	ssehttp.Serve(w, x.R, rd.stream, rd.Request, &opts)
 	return nil
 }
 
@@ -180,13 +180,13 @@ const expiredBlock = "event: expired\ndata: {\"code\":\"unauthenticated\",\"deta
 
 // tellExpiry tells a page at the end of its response if that ends with its ticket: it reads with EventSource, which
 // shows it no status.
-func (s *Server) tellExpiry(x *exchange, w http.ResponseWriter, rd *reading) {
-	if rd.form != sseType || x.who.Only == (reprise.StreamKey{}) {
+func (s *Server) tellExpiry(x *web.Exchange, w http.ResponseWriter, rd *reading) {
+	if rd.form != web.SSE || x.Who.Only == (reprise.StreamKey{}) {
 		return
 	}
-	rec, ctx := recordOf(x.w), x.r.Context()
-	rec.atEnd(func() {
-		if !rec.Begun() || !errors.Is(context.Cause(ctx), identity.ErrExpired) {
+	rec, ctx := x.W, x.R.Context()
+	x.AtEnd(func() {
+		if !web.RecordOf(rec).Begun() || !errors.Is(context.Cause(ctx), identity.ErrExpired) {
 			return
 		}
 		_ = http.NewResponseController(rec).SetWriteDeadline(time.Now().Add(s.opts.WriteTimeout))
@@ -197,73 +197,28 @@ func (s *Server) tellExpiry(x *exchange, w http.ResponseWriter, rd *reading) {
 // coding is how events are compressed for a client. It is apart from send for the sake of the stack: see dispatch.
 //
 //go:noinline
-func (s *Server) coding(x *exchange) contentcoding.Coding {
-	x.w.Header().Add("Vary", "Accept-Encoding")
+func (s *Server) coding(x *web.Exchange) contentcoding.Coding {
+	x.W.Header().Add("Vary", "Accept-Encoding")
 	if s.opts.NoCompression {
 		return contentcoding.Identity
 	}
-	return contentcoding.Pick(x.r.Header)
+	return contentcoding.Pick(x.R.Header)
 }
 
 // enter counts x as a reader until its response ends.
-func (s *Server) enter(x *exchange) error {
-	uncount, err := s.readers.enter(x.who)
+func (s *Server) enter(x *web.Exchange) error {
+	uncount, err := s.readers.enter(x.Who)
 	if err != nil {
 		return err
 	}
-	release, err := s.opts.Quotas.Take(x.who.Holder(), quota.Readers)
+	release, err := s.opts.Quotas.Take(x.Who.Holder(), quota.Readers)
 	if err != nil {
 		uncount()
 		return err
 	}
-	x.atEnd(uncount)
-	x.atEnd(release)
+	x.AtEnd(uncount)
+	x.AtEnd(release)
 	return nil
-}
-
-// errAged is the cause that ends a response which follows a stream. Its reader is told to reconnect, as at a shutdown.
-var errAged = fmt.Errorf("%w: the connection has reached its age", reprise.ErrClosed)
-
-// endWithConnection ends the context of the request when the connection reaches its age, if there is a bound on
-// that; the connection is closed with the response.
-func (x *exchange) endWithConnection() {
-	left, ok := httpserver.Remaining(x.r.Context())
-	if !ok {
-		return
-	}
-	if x.r.ProtoMajor == 1 {
-		x.w.Header().Set("Connection", "close")
-	}
-	x.endWith(func(end context.CancelCauseFunc) (stop func() bool) {
-		return time.AfterFunc(left, func() { end(errAged) }).Stop
-	})
-}
-
-// endWithServer ends the context of the request when the server drains.
-func (s *Server) endWithServer(x *exchange) {
-	if seat := recordOf(x.w).seat; seat != nil {
-		seat.Await() // of which Drain ends all together
-		return
-	}
-	x.endWith(func(end context.CancelCauseFunc) (stop func() bool) {
-		return context.AfterFunc(s.draining, func() { end(errDraining) })
-	})
-}
-
-// endWith lets a timer end the context of the request. start starts the timer.
-func (x *exchange) endWith(start func(end context.CancelCauseFunc) (stop func() bool)) {
-	if seat := recordOf(x.w).seat; seat != nil {
-		stop := start(seat.End)
-		x.atEnd(func() { stop() })
-		return
-	}
-	ctx, cancel := context.WithCancelCause(x.r.Context())
-	stop := start(cancel)
-	x.r = x.r.WithContext(ctx)
-	x.atEnd(func() {
-		stop()
-		cancel(nil)
-	})
 }
 
 // readerLimit counts the readers of each principal.

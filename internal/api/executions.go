@@ -16,6 +16,7 @@ import (
 	"reprise/internal/otlp"
 	"reprise/internal/problem"
 	"reprise/internal/tracecontext"
+	"reprise/internal/web"
 	"reprise/ssehttp"
 )
 
@@ -63,25 +64,25 @@ func showExecutions(list []execution.Execution) []executionBody {
 	return shown
 }
 
-func (s *Server) startExecution(x *exchange) error {
-	form, err := accepts(x.r, jsonType, sseType)
+func (s *Server) startExecution(x *web.Exchange) error {
+	form, err := web.Accepts(x.R, web.JSON, web.SSE)
 	if err != nil {
 		return err
 	}
 	var req execution.Request
-	if err := s.decodeBody(x, &req); err != nil {
+	if err := x.DecodeBody(&req); err != nil {
 		return err
 	}
-	req.IdempotencyKey = x.r.Header.Get(idempotencyKeyHeader)
-	hold, err := x.query.duration("hold", maxHold)
-	if err == nil && hold > 0 && form != sseType {
-		err = badRequest("hold", "only the reader of the answer can hold output back: ask for "+sseType)
+	req.IdempotencyKey = x.R.Header.Get(idempotencyKeyHeader)
+	hold, err := x.Query.Duration("hold", maxHold)
+	if err == nil && hold > 0 && form != web.SSE {
+		err = web.BadRequest("hold", "only the reader of the answer can hold output back: ask for "+web.SSE)
 	}
 	if err != nil {
 		return err
 	}
 	req.Hold = execution.Duration(hold)
-	trace := tracecontext.Of(x.r.Header)
+	trace := tracecontext.Of(x.R.Header)
 	req.TraceParent, req.TraceState = trace.Parent, trace.State
 	if err := req.Validate(); err != nil {
 		return err
@@ -89,10 +90,10 @@ func (s *Server) startExecution(x *exchange) error {
 	if err := s.mayStart(x, identity.ScopeRun, &req); err != nil {
 		return err
 	}
-	if form == sseType {
+	if form == web.SSE {
 		return s.startAndFollow(x, req)
 	}
-	e, created, err := s.start(x.r.Context(), x, req)
+	e, created, err := s.start(x.R.Context(), x, req)
 	if err != nil {
 		return err
 	}
@@ -100,31 +101,31 @@ func (s *Server) startExecution(x *exchange) error {
 	if created {
 		status = http.StatusCreated
 	}
-	return s.answer(x, status, showExecution(e))
+	return x.Answer(status, showExecution(e))
 }
 
 // mayStart refuses a sender without the scope for the session of the new execution. The session of code is that of its
 // interpreter.
-func (s *Server) mayStart(x *exchange, scope identity.Scope, req *execution.Request) error {
-	if err := x.mayBe(req); err != nil {
+func (s *Server) mayStart(x *web.Exchange, scope identity.Scope, req *execution.Request) error {
+	if err := mayBe(x, req); err != nil {
 		return err
 	}
 	if req.Interpreter != "" {
 		return s.mayUseExecution(x, scope, req.Interpreter)
 	}
-	return x.mayMake(scope, req.Session, "session")
+	return x.MayMake(scope, req.Session, "session")
 }
 
 // mayBe refuses a command of another user, except to administrators.
-func (x *exchange) mayBe(req *execution.Request) error {
+func mayBe(x *web.Exchange, req *execution.Request) error {
 	if req.User != "" {
-		return x.needs(identity.ScopeAdmin)
+		return x.Needs(identity.ScopeAdmin)
 	}
 	return nil
 }
 
 // start starts a run and names it in the header of the answer.
-func (s *Server) start(ctx context.Context, x *exchange, req execution.Request) (
+func (s *Server) start(ctx context.Context, x *web.Exchange, req execution.Request) (
 	e execution.Execution, created bool, err error,
 ) {
 	spans := &s.opts.Metrics.spans
@@ -132,17 +133,17 @@ func (s *Server) start(ctx context.Context, x *exchange, req execution.Request) 
 	if traceParent != "" {
 		req.TraceParent = traceParent // the command is below the execution, which is below the request
 	}
-	e, created, err = s.host.StartFor(ctx, x.who.Holder(), req)
+	e, created, err = s.host.StartFor(ctx, x.Who.Holder(), req)
 	if traceParent != "" && !created {
 		spans.take(traceParent)
 	}
 	if err == nil {
-		x.w.Header().Set(executionIDHeader, e.ID)
-		recordOf(x.w).Execution = e.ID
+		x.W.Header().Set(executionIDHeader, e.ID)
+		x.Record().Execution = e.ID
 		path := "/v1/executions/" + url.PathEscape(e.ID)
-		x.w.Header().Set("Location", path)
+		x.W.Header().Set("Location", path)
 		if created {
-			s.recordMade(x, path)
+			x.Made(path)
 		}
 	}
 	return e, created, err
@@ -150,18 +151,18 @@ func (s *Server) start(ctx context.Context, x *exchange, req execution.Request) 
 
 // startAndFollow answers a start with the events from the first one on. All checks precede the start: a client that is
 // told to retry must not have started anything.
-func (s *Server) startAndFollow(x *exchange, req execution.Request) error {
+func (s *Server) startAndFollow(x *web.Exchange, req execution.Request) error {
 	if err := s.mayStart(x, identity.ScopeRead, &req); err != nil {
 		return err
 	}
-	position, err := ssehttp.ParseRequest(x.r)
+	position, err := ssehttp.ParseRequest(x.R)
 	if err == nil {
 		_, err = reprise.ParsePosition(position.After)
 	}
 	if err != nil {
 		return err
 	}
-	ctx := x.r.Context()
+	ctx := x.R.Context()
 	if err := s.enter(x); err != nil {
 		return err
 	}
@@ -173,238 +174,238 @@ func (s *Server) startAndFollow(x *exchange, req execution.Request) error {
 	if err != nil {
 		return err
 	}
-	x.atEnd(s.host.FollowIf(ctx, x.who.Tenant, e.ID, x.who.MayLeave))
-	stream, err := s.host.Stream(ctx, x.who.Tenant, e.ID)
+	x.AtEnd(s.host.FollowIf(ctx, x.Who.Tenant, e.ID, x.Who.MayLeave))
+	stream, err := s.host.Stream(ctx, x.Who.Tenant, e.ID)
 	if err != nil {
 		return err
 	}
-	rd := &reading{stream: stream, form: sseType, Request: position}
-	if rd.hold = s.host.Hold(x.who.Tenant, e.ID); req.Hold == 0 {
+	rd := &reading{stream: stream, form: web.SSE, Request: position}
+	if rd.hold = s.host.Hold(x.Who.Tenant, e.ID); req.Hold == 0 {
 		rd.hold = nil
 	}
 	if rd.hold != nil {
-		x.w.Header().Set(holdHeader, rd.hold.Token())
-		x.awaitReceipts(rd.hold)
+		x.W.Header().Set(holdHeader, rd.hold.Token())
+		awaitReceipts(x, rd.hold)
 	}
-	s.endWithServer(x) // not before, so that the start is not cut short
-	x.endWithConnection()
+	x.EndWithServer() // not before, so that the start is not cut short
+	x.EndWithConnection()
 	return s.send(x, rd)
 }
 
 // awaitReceipts makes the receipts of a follower count that says it sends them.
-func (x *exchange) awaitReceipts(hold *execution.Hold) {
-	if x.r.Header.Get(receiptsHeader) != "" {
+func awaitReceipts(x *web.Exchange, hold *execution.Hold) {
+	if x.R.Header.Get(receiptsHeader) != "" {
 		events, bytes := hold.AwaitReceipts()
-		x.w.Header().Set(receiptsHeader, fmt.Sprintf("events=%d, bytes=%d", events, bytes))
+		x.W.Header().Set(receiptsHeader, fmt.Sprintf("events=%d, bytes=%d", events, bytes))
 	}
 }
 
 // takeReceipt takes a receipt of the follower for whom output is held back.
-func (s *Server) takeReceipt(x *exchange) error {
-	recordOf(x.w).Quiet = true
-	if x.query.text("seq") == "" {
-		return badRequest("seq", "the seq of the last event that was received is needed")
+func (s *Server) takeReceipt(x *web.Exchange) error {
+	x.Record().Quiet = true
+	if x.Query.Text("seq") == "" {
+		return web.BadRequest("seq", "the seq of the last event that was received is needed")
 	}
-	seq, err := x.query.number("seq", 0, 0, math.MaxInt64)
+	seq, err := x.Query.Number("seq", 0, 0, math.MaxInt64)
 	if err != nil {
 		return err
 	}
-	id := x.r.PathValue("id")
+	id := x.R.PathValue("id")
 	if err := s.mayReadExecution(x, id); err != nil {
 		return err
 	}
-	hold := s.host.Held(x.who.Tenant, id, x.r.Header.Get(holdHeader))
+	hold := s.host.Held(x.Who.Tenant, id, x.R.Header.Get(holdHeader))
 	if hold == nil {
 		return problem.New(problem.CodeNotFound, "no output is held back for the reader of this "+holdHeader)
 	}
 	hold.Received(uint64(seq))
-	return x.done()
+	return x.Done()
 }
 
-func (s *Server) listExecutions(x *exchange) error {
-	limit, cursor, err := x.query.page()
+func (s *Server) listExecutions(x *web.Exchange) error {
+	limit, cursor, err := x.Query.Page()
 	if err != nil {
 		return err
 	}
 	q := execution.ListQuery{
-		Session: x.query.text("session"), Limit: limit, After: cursor, Allowed: x.sessionFilter(),
+		Session: x.Query.Text("session"), Limit: limit, After: cursor, Allowed: sessionFilter(x),
 	}
-	switch q.Status = execution.Status(x.query.text("status")); q.Status {
+	switch q.Status = execution.Status(x.Query.Text("status")); q.Status {
 	case "", execution.StatusQueued, execution.StatusRunning, execution.StatusEnded:
 	default:
-		return badRequest("status", "queued, running or ended is taken")
+		return web.BadRequest("status", "queued, running or ended is taken")
 	}
-	for _, label := range x.query["label"] {
+	for _, label := range x.Query["label"] {
 		key, value, ok := strings.Cut(label, "=")
 		if !ok || key == "" {
-			return badRequest("label", "KEY=VALUE is taken")
+			return web.BadRequest("label", "KEY=VALUE is taken")
 		}
 		if _, twice := q.Labels[key]; twice {
-			return badRequest("label", "a label is given twice")
+			return web.BadRequest("label", "a label is given twice")
 		}
 		if q.Labels == nil {
 			q.Labels = map[string]string{}
 		}
 		q.Labels[key] = value
 	}
-	page, err := s.host.List(x.r.Context(), x.who.Tenant, q)
+	page, err := s.host.List(x.R.Context(), x.Who.Tenant, q)
 	if err != nil {
-		return x.query.listError(err)
+		return x.Query.ListError(err)
 	}
-	return s.answer(x, http.StatusOK, struct {
+	return x.Answer(http.StatusOK, struct {
 		Executions []executionBody `json:"executions"`
 		NextCursor string          `json:"next_cursor"`
 	}{showExecutions(page.Executions), page.Next})
 }
 
-func (s *Server) showExecution(x *exchange) error {
-	id := x.r.PathValue("id")
+func (s *Server) showExecution(x *web.Exchange) error {
+	id := x.R.PathValue("id")
 	if err := s.mayReadExecution(x, id); err != nil {
 		return err
 	}
-	e, err := s.host.Show(x.r.Context(), x.who.Tenant, id)
+	e, err := s.host.Show(x.R.Context(), x.Who.Tenant, id)
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, showExecution(e))
+	return x.Answer(http.StatusOK, showExecution(e))
 }
 
 // id returns the id of the execution or session in the path. It validates the id for methods that accept a missing
 // object.
-func (x *exchange) id() (string, error) {
-	id := x.r.PathValue("id")
+func id(x *web.Exchange) (string, error) {
+	id := x.R.PathValue("id")
 	if field, malformed := errors.AsType[*execution.FieldError](execution.CheckID(id)); malformed {
-		return "", badRequest(field.Field, field.Reason)
+		return "", web.BadRequest(field.Field, field.Reason)
 	}
 	return id, nil
 }
 
-func (s *Server) removeExecution(x *exchange) error {
-	id, err := x.id()
+func (s *Server) removeExecution(x *web.Exchange) error {
+	id, err := id(x)
 	if err != nil {
 		return err
 	}
 	err = s.mayUseExecution(x, identity.ScopeControl, id)
 	if err == nil {
-		err = s.host.Remove(x.r.Context(), x.who.Tenant, id)
+		err = s.host.Remove(x.R.Context(), x.Who.Tenant, id)
 	}
 	if err != nil && !errors.Is(err, reprise.ErrNotFound) {
 		return err
 	}
-	return x.done()
+	return x.Done()
 }
 
 // configureExecution changes the retention and the labels of an execution.
-func (s *Server) configureExecution(x *exchange) error {
-	id := x.r.PathValue("id")
+func (s *Server) configureExecution(x *web.Exchange) error {
+	id := x.R.PathValue("id")
 	if err := s.mayUseExecution(x, identity.ScopeControl, id); err != nil {
 		return err
 	}
 	var body execution.Change
-	if err := s.decodeBody(x, &body); err != nil {
+	if err := x.DecodeBody(&body); err != nil {
 		return err
 	}
-	if err := s.host.Configure(x.r.Context(), x.who.Tenant, id, &body); err != nil {
+	if err := s.host.Configure(x.R.Context(), x.Who.Tenant, id, &body); err != nil {
 		return err
 	}
-	e, err := s.host.Show(x.r.Context(), x.who.Tenant, id)
+	e, err := s.host.Show(x.R.Context(), x.Who.Tenant, id)
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, showExecution(e))
+	return x.Answer(http.StatusOK, showExecution(e))
 }
 
-func (s *Server) signalExecution(x *exchange) error {
-	id := x.r.PathValue("id")
+func (s *Server) signalExecution(x *web.Exchange) error {
+	id := x.R.PathValue("id")
 	if err := s.mayUseExecution(x, identity.ScopeControl, id); err != nil {
 		return err
 	}
 	var body struct {
 		Signal string `json:"signal"`
 	}
-	if err := s.decodeBody(x, &body); err != nil {
+	if err := x.DecodeBody(&body); err != nil {
 		return err
 	}
 	if body.Signal == "" {
-		return unprocessable("signal", "the name of a signal is needed, for example INT")
+		return web.Unprocessable("signal", "the name of a signal is needed, for example INT")
 	}
-	if err := s.host.Signal(x.r.Context(), x.who.Tenant, id, body.Signal); err != nil {
+	if err := s.host.Signal(x.R.Context(), x.Who.Tenant, id, body.Signal); err != nil {
 		return err
 	}
-	return x.done()
+	return x.Done()
 }
 
 // maxScreen is the maximum number of columns and of rows in a request.
 const maxScreen = 65535
 
-func (s *Server) executionScreen(x *exchange) error {
-	id := x.r.PathValue("id")
+func (s *Server) executionScreen(x *web.Exchange) error {
+	id := x.R.PathValue("id")
 	if err := s.mayReadExecution(x, id); err != nil {
 		return err
 	}
-	cols, err := x.query.number("cols", 0, 1, maxScreen)
+	cols, err := x.Query.Number("cols", 0, 1, maxScreen)
 	if err != nil {
 		return err
 	}
-	rows, err := x.query.number("rows", 0, 1, maxScreen)
+	rows, err := x.Query.Number("rows", 0, 1, maxScreen)
 	if err != nil {
 		return err
 	}
-	screen, err := s.host.Screen(x.r.Context(), x.who.Tenant, id, execution.TTY{Cols: int(cols), Rows: int(rows)})
+	screen, err := s.host.Screen(x.R.Context(), x.Who.Tenant, id, execution.TTY{Cols: int(cols), Rows: int(rows)})
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, screen)
+	return x.Answer(http.StatusOK, screen)
 }
 
-func (s *Server) resizeExecution(x *exchange) error {
+func (s *Server) resizeExecution(x *web.Exchange) error {
 	var size execution.TTY
-	if err := s.decodeBody(x, &size); err != nil {
+	if err := x.DecodeBody(&size); err != nil {
 		return err
 	}
-	id := x.r.PathValue("id")
+	id := x.R.PathValue("id")
 	if err := s.mayUseExecution(x, identity.ScopeControl, id); err != nil {
 		return err
 	}
-	if err := s.host.Resize(x.r.Context(), x.who.Tenant, id, size); err != nil {
+	if err := s.host.Resize(x.R.Context(), x.Who.Tenant, id, size); err != nil {
 		return err
 	}
-	return x.done()
+	return x.Done()
 }
 
-func (s *Server) cancelExecution(x *exchange) error {
-	id := x.r.PathValue("id")
+func (s *Server) cancelExecution(x *web.Exchange) error {
+	id := x.R.PathValue("id")
 	if err := s.mayUseExecution(x, identity.ScopeControl, id); err != nil {
 		return err
 	}
-	if err := s.host.Cancel(x.r.Context(), x.who.Tenant, id); err != nil {
+	if err := s.host.Cancel(x.R.Context(), x.Who.Tenant, id); err != nil {
 		return err
 	}
-	return x.done()
+	return x.Done()
 }
 
-func (s *Server) writeStdin(x *exchange) error {
+func (s *Server) writeStdin(x *web.Exchange) error {
 	const maxOffset = 1<<63 - 1
-	offset, err := x.query.number("offset", -1, 0, maxOffset)
+	offset, err := x.Query.Number("offset", -1, 0, maxOffset)
 	if err != nil {
 		return err
 	}
-	eof, err := x.query.flag("eof")
+	eof, err := x.Query.Flag("eof")
 	if err != nil {
 		return err
 	}
-	id := x.r.PathValue("id")
+	id := x.R.PathValue("id")
 	if err := s.mayUseExecution(x, identity.ScopeControl, id); err != nil {
 		return err
 	}
-	body, err := s.body(x, s.opts.MaxStdin)
+	body, err := x.Body(s.opts.MaxStdin)
 	if err != nil {
 		return err
 	}
-	stdin, err := s.host.WriteStdin(x.r.Context(), x.who.Tenant, id,
-		execution.StdinWrite{Offset: offset, Writer: x.query.text("writer"), Data: body, EOF: eof})
+	stdin, err := s.host.WriteStdin(x.R.Context(), x.Who.Tenant, id,
+		execution.StdinWrite{Offset: offset, Writer: x.Query.Text("writer"), Data: body, EOF: eof})
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, stdin)
+	return x.Answer(http.StatusOK, stdin)
 }

@@ -1,16 +1,13 @@
 package api
 
-// Operation is a route as the tests see it.
-type Operation struct {
-	Method, Path string
-	Query        []string
-}
+import "reprise/internal/web"
 
-// Operations returns what the Server knows.
-func Operations() []Operation {
-	var ops []Operation
-	for _, rt := range routes() {
-		ops = append(ops, Operation{rt.method, rt.path, rt.query})
+// Operations returns the operations of a Server that has everything.
+func Operations() []web.Operation {
+	m, err := web.New(&web.Options{})
+	if err != nil {
+		panic(err)
 	}
-	return ops
+	new(Server).routes(m, true)
+	return m.Operations()
 }

@@ -10,36 +10,37 @@ import (
 	"reprise/internal/files"
 	"reprise/internal/problem"
 	"reprise/internal/quota"
+	"reprise/internal/web"
 )
 
 // readFile answers with a file, or a range of it. Every byte of the answer belongs to the version in ETag: if the file
 // changes meanwhile, the answer ends early.
-func (s *Server) readFile(x *exchange) error {
+func (s *Server) readFile(x *web.Exchange) error {
 	roots, err := s.filesOf(x)
 	if err != nil {
 		return err
 	}
-	content, err := roots.Content(x.r.Context(), x.query.text("path"))
+	content, err := roots.Content(x.R.Context(), x.Query.Text("path"))
 	if err != nil {
 		return err
 	}
 	defer content.Close()
-	h, size := x.w.Header(), content.File.Size
+	h, size := x.W.Header(), content.File.Size
 	h.Set("ETag", content.File.ETag)
 	h.Set("Accept-Ranges", "bytes")
-	if x.r.Header.Get("If-None-Match") == content.File.ETag {
-		x.w.WriteHeader(http.StatusNotModified)
+	if x.R.Header.Get("If-None-Match") == content.File.ETag {
+		x.W.WriteHeader(http.StatusNotModified)
 		return nil
 	}
 	part, status := span{0, size}, http.StatusOK
 	// If the condition does not hold, the answer is the whole file (RFC 9110, section 13.1.5). A date never holds.
-	condition := x.r.Header.Get("If-Range")
-	if header := x.rangeHeader(); header != "" && (condition == "" || condition == content.File.ETag) {
+	condition := x.R.Header.Get("If-Range")
+	if header := rangeHeader(x); header != "" && (condition == "" || condition == content.File.ETag) {
 		ranged, verdict := parseRange(header, size)
 		switch verdict {
 		case rangeUnsatisfiable:
 			h.Set("Content-Range", fmt.Sprintf("bytes */%d", size))
-			return invalidStatus(http.StatusRequestedRangeNotSatisfiable, fmt.Sprintf("there are %d bytes", size))
+			return web.InvalidStatus(http.StatusRequestedRangeNotSatisfiable, fmt.Sprintf("there are %d bytes", size))
 		case rangeGood:
 			part, status = ranged, http.StatusPartialContent
 			h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", part.start, part.start+part.length-1, size))
@@ -48,14 +49,14 @@ func (s *Server) readFile(x *exchange) error {
 	return s.sendFile(x, content, part, status)
 }
 
-func (s *Server) sendFile(x *exchange, content *files.Content, part span, status int) error {
-	h := x.w.Header()
+func (s *Server) sendFile(x *web.Exchange, content *files.Content, part span, status int) error {
+	h := x.W.Header()
 	h.Set("Content-Type", bytesType)
 	h.Set("Content-Length", strconv.FormatInt(part.length, 10))
 	h.Set("Last-Modified", content.File.Modified.UTC().Format(http.TimeFormat))
-	s.allowWrite(x.w)
-	x.w.WriteHeader(status)
-	if x.r.Method == http.MethodHead {
+	x.AllowWrite()
+	x.W.WriteHeader(status)
+	if x.R.Method == http.MethodHead {
 		return nil
 	}
 	w := s.steady(x)
@@ -63,7 +64,7 @@ func (s *Server) sendFile(x *exchange, content *files.Content, part span, status
 	n, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{in}, make([]byte, fileBuffer))
 	if err != nil || n != part.length {
 		if errors.Is(err, files.ErrChanged) {
-			recordOf(x.w).NoteProblem(problem.CodeConflict)
+			x.Record().NoteProblem(problem.CodeConflict)
 		}
 		panic(http.ErrAbortHandler) // the client must see that this was not all
 	}
@@ -76,21 +77,21 @@ const bytesType = "application/octet-stream"
 // fileBuffer is the size of a read and of a write.
 const fileBuffer = 256 << 10
 
-// upload reads the parameters of an upload.
-func (q query) upload() (u files.Upload, err error) {
+// uploadOf reads the parameters of an upload.
+func uploadOf(q web.Query) (u files.Upload, err error) {
 	const most = 1<<63 - 1
-	u = files.Upload{Path: q.text("path"), SHA256: q.text("sha256"), Mode: q.text("mode")}
-	if u.Offset, err = q.number("offset", -1, 0, most); err != nil {
+	u = files.Upload{Path: q.Text("path"), SHA256: q.Text("sha256"), Mode: q.Text("mode")}
+	if u.Offset, err = q.Number("offset", -1, 0, most); err != nil {
 		return u, err
 	}
-	if u.Size, err = q.number("size", -1, 0, most); err != nil {
+	if u.Size, err = q.Number("size", -1, 0, most); err != nil {
 		return u, err
 	}
-	if u.Parents, err = q.flag("parents"); err != nil {
+	if u.Parents, err = q.Flag("parents"); err != nil {
 		return u, err
 	}
-	if q.text("overwrite") != "" {
-		overwrite, err := q.flag("overwrite")
+	if q.Text("overwrite") != "" {
+		overwrite, err := q.Flag("overwrite")
 		u.Keep = !overwrite
 		return u, err
 	}
@@ -98,23 +99,23 @@ func (q query) upload() (u files.Upload, err error) {
 }
 
 // writeFile takes a file, or bytes of one from an offset on.
-func (s *Server) writeFile(x *exchange) error {
+func (s *Server) writeFile(x *web.Exchange) error {
 	roots, err := s.filesOf(x)
 	if err != nil {
 		return err
 	}
-	u, err := x.query.upload()
+	u, err := uploadOf(x.Query)
 	if err != nil {
 		return err
 	}
-	if u.Size < 0 && x.r.ContentLength >= 0 {
-		u.Size = x.r.ContentLength
+	if u.Size < 0 && x.R.ContentLength >= 0 {
+		u.Size = x.R.ContentLength
 	}
-	progress, err := roots.Write(x.r.Context(), u, s.opts.Quotas.Upload(x.who.Holder(), x.r.Body))
+	progress, err := roots.Write(x.R.Context(), u, s.opts.Quotas.Upload(x.Who.Holder(), x.R.Body))
 	if err != nil {
 		return uploadError(err)
 	}
-	return s.answer(x, http.StatusOK, progress)
+	return x.Answer(http.StatusOK, progress)
 }
 
 // uploadError classifies the errors of reading an upload.
@@ -123,24 +124,24 @@ func uploadError(err error) error {
 		if refused, ok := errors.AsType[*quota.Error](cut.Err); ok {
 			return refused
 		}
-		return bodyError(cut.Err)
+		return web.BodyError(cut.Err)
 	}
 	return err
 }
 
 // showUpload answers with the progress of an upload.
-func (s *Server) showUpload(x *exchange) error {
+func (s *Server) showUpload(x *web.Exchange) error {
 	roots, err := s.filesOf(x)
 	if err != nil {
 		return err
 	}
-	u, err := x.query.upload()
+	u, err := uploadOf(x.Query)
 	if err != nil {
 		return err
 	}
-	progress, err := roots.Progress(x.r.Context(), u)
+	progress, err := roots.Progress(x.R.Context(), u)
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, progress)
+	return x.Answer(http.StatusOK, progress)
 }

@@ -4,23 +4,19 @@ import (
 	"encoding/base64"
 	"fmt"
 	"net/http"
-	"strconv"
 
 	"reprise"
 	"reprise/internal/files"
-	"reprise/internal/problem"
+	"reprise/internal/web"
 )
 
 // filesPath is the prefix of the paths that need Options.Files.
 const filesPath = "/v1/files"
 
-// uploadOffsetHeader is, in a refusal, the number of bytes that an upload has.
-const uploadOffsetHeader = "Upload-Offset"
-
 // filesOf returns the roots for a sender that may use files. These belong to the operator's tenant. A sender whose
 // scope is limited to some names may not use them, because files have no session.
-func (s *Server) filesOf(x *exchange) (*files.Roots, error) {
-	if x.who.Tenant != reprise.DefaultTenant || !x.who.MayAll(x.scope) {
+func (s *Server) filesOf(x *web.Exchange) (*files.Roots, error) {
+	if x.Who.Tenant != reprise.DefaultTenant || !x.Who.MayAll(x.Scope) {
 		return nil, fmt.Errorf("%w: there are no files", reprise.ErrNotFound)
 	}
 	return s.opts.Files, nil
@@ -32,54 +28,54 @@ type fileList struct {
 	NextCursor string       `json:"next_cursor"`
 }
 
-func (s *Server) answerFiles(x *exchange, page files.Page) error {
+func (s *Server) answerFiles(x *web.Exchange, page files.Page) error {
 	list := fileList{Files: page.Files, NextCursor: base64.RawURLEncoding.EncodeToString([]byte(page.Next))}
 	if list.Files == nil {
 		list.Files = []files.File{}
 	}
-	return s.answer(x, http.StatusOK, list)
+	return x.Answer(http.StatusOK, list)
 }
 
 // filePage reads what every list of files takes. Its cursors are names, which may be any bytes.
-func (q query) filePage() (limit int, after string, err error) {
-	limit, cursor, err := q.page()
+func filePage(q web.Query) (limit int, after string, err error) {
+	limit, cursor, err := q.Page()
 	if err != nil {
 		return 0, "", err
 	}
 	name, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
-		return 0, "", badRequest("cursor", "it is none of this list")
+		return 0, "", web.BadRequest("cursor", "it is none of this list")
 	}
 	return limit, string(name), nil
 }
 
-func (s *Server) listFiles(x *exchange) error {
+func (s *Server) listFiles(x *web.Exchange) error {
 	roots, err := s.filesOf(x)
 	if err != nil {
 		return err
 	}
-	limit, after, err := x.query.filePage()
+	limit, after, err := filePage(x.Query)
 	if err != nil {
 		return err
 	}
-	page, err := roots.List(x.query.text("path"), limit, after)
+	page, err := roots.List(x.Query.Text("path"), limit, after)
 	if err != nil {
 		return err
 	}
 	return s.answerFiles(x, page)
 }
 
-func (s *Server) searchFiles(x *exchange) error {
+func (s *Server) searchFiles(x *web.Exchange) error {
 	roots, err := s.filesOf(x)
 	if err != nil {
 		return err
 	}
-	limit, after, err := x.query.filePage()
+	limit, after, err := filePage(x.Query)
 	if err != nil {
 		return err
 	}
-	page, err := roots.Search(x.r.Context(), files.Query{
-		Path: x.query.text("path"), Name: x.query.text("name"), Text: x.query.text("text"), Limit: limit, After: after,
+	page, err := roots.Search(x.R.Context(), files.Query{
+		Path: x.Query.Text("path"), Name: x.Query.Text("name"), Text: x.Query.Text("text"), Limit: limit, After: after,
 	})
 	if err != nil {
 		return err
@@ -87,66 +83,66 @@ func (s *Server) searchFiles(x *exchange) error {
 	return s.answerFiles(x, page)
 }
 
-func (s *Server) showFile(x *exchange) error {
+func (s *Server) showFile(x *web.Exchange) error {
 	roots, err := s.filesOf(x)
 	if err != nil {
 		return err
 	}
-	checksum, err := x.query.flag("checksum")
+	checksum, err := x.Query.Flag("checksum")
 	if err != nil {
 		return err
 	}
 	if !checksum {
-		file, err := roots.Show(x.query.text("path"))
+		file, err := roots.Show(x.Query.Text("path"))
 		if err != nil {
 			return err
 		}
-		return s.answer(x, http.StatusOK, file)
+		return x.Answer(http.StatusOK, file)
 	}
-	content, err := roots.Content(x.r.Context(), x.query.text("path"))
+	content, err := roots.Content(x.R.Context(), x.Query.Text("path"))
 	if err != nil {
 		return err
 	}
 	defer content.Close()
-	if content.File.SHA256, err = content.Sum(x.r.Context()); err != nil {
+	if content.File.SHA256, err = content.Sum(x.R.Context()); err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, content.File)
+	return x.Answer(http.StatusOK, content.File)
 }
 
-func (s *Server) removeFile(x *exchange) error {
+func (s *Server) removeFile(x *web.Exchange) error {
 	roots, err := s.filesOf(x)
 	if err != nil {
 		return err
 	}
-	recursive, err := x.query.flag("recursive")
+	recursive, err := x.Query.Flag("recursive")
 	if err != nil {
 		return err
 	}
-	if err := roots.Remove(x.query.text("path"), recursive); err != nil {
+	if err := roots.Remove(x.Query.Text("path"), recursive); err != nil {
 		return err
 	}
-	return x.done()
+	return x.Done()
 }
 
 // changeFile answers with the file that results from the change in the body B.
-func changeFile[B any](s *Server, x *exchange, change func(*files.Roots, *B) (files.File, error)) error {
+func changeFile[B any](s *Server, x *web.Exchange, change func(*files.Roots, *B) (files.File, error)) error {
 	roots, err := s.filesOf(x)
 	if err != nil {
 		return err
 	}
 	var body B
-	if err := s.decodeBody(x, &body); err != nil {
+	if err := x.DecodeBody(&body); err != nil {
 		return err
 	}
 	file, err := change(roots, &body)
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, file)
+	return x.Answer(http.StatusOK, file)
 }
 
-func (s *Server) moveFile(x *exchange) error {
+func (s *Server) moveFile(x *web.Exchange) error {
 	type move struct {
 		From      string `json:"from"`
 		To        string `json:"to"`
@@ -157,7 +153,7 @@ func (s *Server) moveFile(x *exchange) error {
 	})
 }
 
-func (s *Server) makeDirectory(x *exchange) error {
+func (s *Server) makeDirectory(x *web.Exchange) error {
 	type directory struct {
 		Path    string `json:"path"`
 		Mode    string `json:"mode"`
@@ -168,7 +164,7 @@ func (s *Server) makeDirectory(x *exchange) error {
 	})
 }
 
-func (s *Server) setFileMode(x *exchange) error {
+func (s *Server) setFileMode(x *web.Exchange) error {
 	type permissions struct {
 		Path string `json:"path"`
 		Mode string `json:"mode"`
@@ -176,11 +172,4 @@ func (s *Server) setFileMode(x *exchange) error {
 	return changeFile(s, x, func(roots *files.Roots, p *permissions) (files.File, error) {
 		return roots.SetMode(p.Path, p.Mode)
 	})
-}
-
-// setUploadOffset repeats the offset of a refusal in a header, for clients that do not read JSON.
-func setUploadOffset(h http.Header, p *problem.Problem) {
-	if p.Offset != nil {
-		h.Set(uploadOffsetHeader, strconv.FormatInt(*p.Offset, 10))
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"reprise"
 	"reprise/internal/files"
 	"reprise/internal/identity"
+	"reprise/internal/web"
 )
 
 // watchBody is how a watch is shown.
@@ -23,7 +24,7 @@ type watchLinks struct {
 }
 
 // startWatch begins to watch a directory.
-func (s *Server) startWatch(x *exchange) error {
+func (s *Server) startWatch(x *web.Exchange) error {
 	watches, err := s.watchesOf(x)
 	if err != nil {
 		return err
@@ -32,21 +33,21 @@ func (s *Server) startWatch(x *exchange) error {
 		Path      string `json:"path"`
 		Recursive bool   `json:"recursive"`
 	}
-	if err := s.decodeBody(x, &body); err != nil {
+	if err := x.DecodeBody(&body); err != nil {
 		return err
 	}
-	watch, err := watches.Start(x.r.Context(), body.Path, body.Recursive)
+	watch, err := watches.Start(x.R.Context(), body.Path, body.Recursive)
 	if err != nil {
 		return err
 	}
 	self := filesPath + "/watches/" + watch.ID
-	return s.answer(x, http.StatusOK, watchBody{
+	return x.Answer(http.StatusOK, watchBody{
 		watch.ID, watch.Path, watch.Recursive, watch.Cursor.String(), watchLinks{self, self + "/events"},
 	})
 }
 
 // watchesOf returns the watches for whom they are there.
-func (s *Server) watchesOf(x *exchange) (*files.Watches, error) {
+func (s *Server) watchesOf(x *web.Exchange) (*files.Watches, error) {
 	if _, err := s.filesOf(x); err != nil {
 		return nil, err
 	}
@@ -57,51 +58,49 @@ func (s *Server) watchesOf(x *exchange) (*files.Watches, error) {
 }
 
 // watchEvents answers with what happens below a directory.
-func (s *Server) watchEvents(x *exchange) error {
+func (s *Server) watchEvents(x *web.Exchange) error {
 	watches, err := s.watchesOf(x)
 	if err != nil {
 		return err
 	}
-	stream, release, err := watches.Follow(x.r.Context(), x.r.PathValue("id"))
+	stream, release, err := watches.Follow(x.R.Context(), x.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	x.atEnd(release)
+	x.AtEnd(release)
 	return s.follow(x, &reading{stream: stream})
 }
 
 // removeWatch forgets a watch.
-func (s *Server) removeWatch(x *exchange) error {
+func (s *Server) removeWatch(x *web.Exchange) error {
 	watches, err := s.watchesOf(x)
 	if err != nil {
 		return err
 	}
-	if err := watches.Remove(x.r.Context(), x.r.PathValue("id")); err != nil {
+	if err := watches.Remove(x.R.Context(), x.R.PathValue("id")); err != nil {
 		return err
 	}
-	return x.done()
+	return x.Done()
 }
 
 // fileRoutes returns the routes of files, which exist with Options.Files. A sender that may start commands may also
 // write files, because each permits the other.
-func fileRoutes() []route {
+func (s *Server) fileRoutes(m *web.Mux) {
 	const read, write = identity.ScopeRead, identity.ScopeRun
 	list := []string{"path", "limit", "cursor"}
 	upload := []string{"path", "offset", "size", "sha256", "mode", "overwrite", "parents"}
 	events := []string{"after", "cursor", "types", "gap", "cursors", "limit", "wait"}
-	return []route{
-		{"GET", filesPath, read, list, (*Server).listFiles},
-		{"DELETE", filesPath, write, []string{"path", "recursive"}, (*Server).removeFile},
-		{"GET", filesPath + "/stat", read, []string{"path", "checksum"}, (*Server).showFile},
-		{"GET", filesPath + "/search", read, append([]string{"name", "text"}, list...), (*Server).searchFiles},
-		{"GET", filesPath + "/content", read, []string{"path"}, (*Server).readFile},
-		{"PUT", filesPath + "/content", write, upload, (*Server).writeFile},
-		{"GET", filesPath + "/upload", write, []string{"path", "size", "sha256"}, (*Server).showUpload},
-		{"POST", filesPath + "/move", write, nil, (*Server).moveFile},
-		{"POST", filesPath + "/directory", write, nil, (*Server).makeDirectory},
-		{"POST", filesPath + "/permissions", write, nil, (*Server).setFileMode},
-		{"POST", filesPath + "/watches", read, nil, (*Server).startWatch},
-		{"GET", filesPath + "/watches/{id}/events", read, events, (*Server).watchEvents},
-		{"DELETE", filesPath + "/watches/{id}", write, nil, (*Server).removeWatch},
-	}
+	m.Handle("GET", filesPath, read, list, s.listFiles)
+	m.Handle("DELETE", filesPath, write, []string{"path", "recursive"}, s.removeFile)
+	m.Handle("GET", filesPath+"/stat", read, []string{"path", "checksum"}, s.showFile)
+	m.Handle("GET", filesPath+"/search", read, append([]string{"name", "text"}, list...), s.searchFiles)
+	m.Handle("GET", filesPath+"/content", read, []string{"path"}, s.readFile)
+	m.Handle("PUT", filesPath+"/content", write, upload, s.writeFile)
+	m.Handle("GET", filesPath+"/upload", write, []string{"path", "size", "sha256"}, s.showUpload)
+	m.Handle("POST", filesPath+"/move", write, nil, s.moveFile)
+	m.Handle("POST", filesPath+"/directory", write, nil, s.makeDirectory)
+	m.Handle("POST", filesPath+"/permissions", write, nil, s.setFileMode)
+	m.Handle("POST", filesPath+"/watches", read, nil, s.startWatch)
+	m.Handle("GET", filesPath+"/watches/{id}/events", read, events, s.watchEvents)
+	m.Handle("DELETE", filesPath+"/watches/{id}", write, nil, s.removeWatch)
 }

@@ -6,11 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/problem"
-
-	"github.com/google/go-cmp/cmp"
+	"reprise/internal/web"
 )
 
 // A range that is taken lies within the bytes there are.
@@ -45,7 +46,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var req execution.Request
-		err := decode(text, &req)
+		err := web.Decode(text, &req)
 		if err != nil {
 			if p, ok := problem.As(err); !ok || p.Code != problem.CodeInvalid || p.Status != 400 && p.Status != 422 {
 				t.Errorf("%q: %v", text, err)
@@ -62,9 +63,9 @@ func FuzzDecode(f *testing.F) {
 
 // Events that are taken are one line of JSON each, as the Log wants them.
 func FuzzDecodeEvents(f *testing.F) {
-	f.Add(jsonType, []byte(`{"events":[{"type":"a","data":{"b":[1,2]}}]}`))
-	f.Add(jsonType, []byte(`{"data":"\u2028"}`))
-	f.Add(ndjsonType, []byte("{\"data\":1}\n\n{\"type\":\"x\"}\n"))
+	f.Add(web.JSON, []byte(`{"events":[{"type":"a","data":{"b":[1,2]}}]}`))
+	f.Add(web.JSON, []byte(`{"data":"\u2028"}`))
+	f.Add(web.NDJSON, []byte("{\"data\":1}\n\n{\"type\":\"x\"}\n"))
 	f.Fuzz(func(t *testing.T, mediaType string, body []byte) {
 		events, err := decodeEvents(mediaType, "", body)
 		if err != nil {
@@ -74,7 +75,7 @@ func FuzzDecodeEvents(f *testing.F) {
 			t.Errorf("%q has no events", body)
 		}
 		for _, e := range events {
-			if mediaType == jsonType || mediaType == ndjsonType {
+			if mediaType == web.JSON || mediaType == web.NDJSON {
 				if !json.Valid(e.Data) || bytes.ContainsAny(e.Data, "\r\n") {
 					t.Errorf("%q has become %q", body, e.Data)
 				}
@@ -105,7 +106,7 @@ var publishBodies = []string{
 func TestScanEventsAgreesWithTheDecoder(t *testing.T) {
 	taken := 0
 	for _, body := range publishBodies {
-		for _, mediaType := range []string{jsonType, ndjsonType} {
+		for _, mediaType := range []string{web.JSON, web.NDJSON} {
 			if compareDecoders(t, mediaType, []byte(body)) {
 				taken++
 			}
@@ -122,9 +123,9 @@ func FuzzScanEvents(f *testing.F) {
 		f.Add(false, []byte(body))
 	}
 	f.Fuzz(func(t *testing.T, lines bool, body []byte) {
-		mediaType := jsonType
+		mediaType := web.JSON
 		if lines {
-			mediaType = ndjsonType
+			mediaType = web.NDJSON
 		}
 		compareDecoders(t, mediaType, body)
 	})
@@ -158,9 +159,9 @@ func BenchmarkDecodeEvents(b *testing.B) {
 		return `{"events":[` + strings.TrimSuffix(strings.Repeat(event+",", 100), ",") + `]}`
 	}
 	for _, c := range []struct{ name, mediaType, body string }{
-		{"body=json", jsonType, list(event)},
-		{"body=spaced", jsonType, list(spaced)},
-		{"body=ndjson", ndjsonType, strings.Repeat(event+"\n", 100)},
+		{"body=json", web.JSON, list(event)},
+		{"body=spaced", web.JSON, list(spaced)},
+		{"body=ndjson", web.NDJSON, strings.Repeat(event+"\n", 100)},
 	} {
 		for _, decoder := range []struct {
 			name   string

@@ -11,6 +11,7 @@ import (
 
 	"reprise"
 	"reprise/internal/serverproof"
+	"reprise/internal/web"
 )
 
 // document is the contract of the API.
@@ -21,11 +22,11 @@ var document []byte
 // OpenAPI returns the OpenAPI document of the API, in YAML. It must not be changed.
 func OpenAPI() []byte { return document }
 
-func (s *Server) openAPI(x *exchange) error {
-	x.w.Header().Set("Content-Type", "application/yaml")
-	x.w.Header().Set("Content-Length", strconv.Itoa(len(document)))
-	s.allowWrite(x.w)
-	_, _ = x.w.Write(document)
+func (s *Server) openAPI(x *web.Exchange) error {
+	x.W.Header().Set("Content-Type", "application/yaml")
+	x.W.Header().Set("Content-Length", strconv.Itoa(len(document)))
+	x.AllowWrite()
+	_, _ = x.W.Write(document)
 	return nil
 }
 
@@ -34,8 +35,8 @@ type healthBody struct {
 }
 
 // healthz answers without asking the store or anything else.
-func (s *Server) healthz(x *exchange) error {
-	return s.answer(x, http.StatusOK, healthBody{"ok"})
+func (s *Server) healthz(x *web.Exchange) error {
+	return x.Answer(http.StatusOK, healthBody{"ok"})
 }
 
 type proofBody struct {
@@ -43,25 +44,25 @@ type proofBody struct {
 }
 
 // prove answers a challenge with a proof that the server knows the token; see package serverproof.
-func (s *Server) prove(x *exchange) error {
-	address, _ := x.r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+func (s *Server) prove(x *web.Exchange) error {
+	address, _ := x.R.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if address == nil {
 		return reprise.ErrNotFound
 	}
-	proof, err := serverproof.Answer(s.opts.Token, x.query.text(serverproof.Param), address.String())
+	proof, err := serverproof.Answer(s.opts.Token, x.Query.Text(serverproof.Param), address.String())
 	if err != nil {
-		return badRequest(serverproof.Param, err.Error())
+		return web.BadRequest(serverproof.Param, err.Error())
 	}
-	return s.answer(x, http.StatusOK, proofBody{proof})
+	return x.Answer(http.StatusOK, proofBody{proof})
 }
 
 // readyz says whether requests can be served: the store can be read and written and the server is
 // not shutting down.
-func (s *Server) readyz(x *exchange) error {
-	if err := s.health.check(x.r.Context(), s.log); err != nil {
+func (s *Server) readyz(x *web.Exchange) error {
+	if err := s.health.check(x.R.Context(), s.log); err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, healthBody{"ready"})
+	return x.Answer(http.StatusOK, healthBody{"ready"})
 }
 
 const (
@@ -117,8 +118,8 @@ func (h *health) ask(ctx context.Context, log *reprise.Log) {
 	h.asked = nil
 }
 
-func (s *Server) metrics(x *exchange) error {
-	s.allowWrite(x.w)
-	s.opts.Metrics.registry.ServeHTTP(x.w, x.r)
+func (s *Server) metrics(x *web.Exchange) error {
+	x.AllowWrite()
+	s.opts.Metrics.registry.ServeHTTP(x.W, x.R)
 	return nil
 }

@@ -8,19 +8,18 @@ import (
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/web"
 )
 
 // interpreterRoutes returns the routes of interpreters and of artifacts. Code in an interpreter is run by POST
 // /v1/executions.
-func interpreterRoutes() []route {
-	return []route{
-		{"GET", "/v1/executions/{id}/artifacts/{path}", identity.ScopeRead, []string{"offset"}, (*Server).readArtifact},
-		{"POST", "/v1/interpreters", identity.ScopeRun, nil, (*Server).openInterpreter},
-		{"GET", "/v1/interpreters", identity.ScopeRead, nil, (*Server).listInterpreters},
-		{"GET", "/v1/interpreters/{id}", identity.ScopeRead, nil, (*Server).showInterpreter},
-		{"DELETE", "/v1/interpreters/{id}", identity.ScopeControl, nil, (*Server).removeInterpreter},
-		{"POST", "/v1/interpreters/{id}/interrupt", identity.ScopeControl, nil, (*Server).interruptInterpreter},
-	}
+func (s *Server) interpreterRoutes(m *web.Mux) {
+	m.Handle("GET", "/v1/executions/{id}/artifacts/{path}", identity.ScopeRead, []string{"offset"}, s.readArtifact)
+	m.Handle("POST", "/v1/interpreters", identity.ScopeRun, nil, s.openInterpreter)
+	m.Handle("GET", "/v1/interpreters", identity.ScopeRead, nil, s.listInterpreters)
+	m.Handle("GET", "/v1/interpreters/{id}", identity.ScopeRead, nil, s.showInterpreter)
+	m.Handle("DELETE", "/v1/interpreters/{id}", identity.ScopeControl, nil, s.removeInterpreter)
+	m.Handle("POST", "/v1/interpreters/{id}/interrupt", identity.ScopeControl, nil, s.interruptInterpreter)
 }
 
 // interpreterBody is how an interpreter is shown.
@@ -39,30 +38,30 @@ func showInterpreter(i execution.Interpreter) interpreterBody {
 	return interpreterBody{i, interpreterLinks{"/v1/interpreters/" + id, "/v1/executions/" + id}}
 }
 
-func (s *Server) openInterpreter(x *exchange) error {
+func (s *Server) openInterpreter(x *web.Exchange) error {
 	var q execution.InterpreterRequest
-	if err := s.decodeBody(x, &q); err != nil {
+	if err := x.DecodeBody(&q); err != nil {
 		return err
 	}
-	q.IdempotencyKey = x.r.Header.Get(idempotencyKeyHeader)
-	if err := x.mayMake(identity.ScopeRun, q.Session, "session"); err != nil {
+	q.IdempotencyKey = x.R.Header.Get(idempotencyKeyHeader)
+	if err := x.MayMake(identity.ScopeRun, q.Session, "session"); err != nil {
 		return err
 	}
-	i, created, err := s.host.OpenInterpreter(x.r.Context(), x.who.Holder(), q)
+	i, created, err := s.host.OpenInterpreter(x.R.Context(), x.Who.Holder(), q)
 	if err != nil {
 		return err
 	}
 	shown, status := showInterpreter(i), http.StatusOK
-	x.w.Header().Set("Location", shown.Links.Self)
+	x.W.Header().Set("Location", shown.Links.Self)
 	if created {
 		status = http.StatusCreated
-		s.recordMade(x, shown.Links.Self)
+		x.Made(shown.Links.Self)
 	}
-	return s.answer(x, status, shown)
+	return x.Answer(status, shown)
 }
 
-func (s *Server) listInterpreters(x *exchange) error {
-	list, err := s.host.Interpreters(x.r.Context(), x.who.Tenant, x.sessionFilter())
+func (s *Server) listInterpreters(x *web.Exchange) error {
+	list, err := s.host.Interpreters(x.R.Context(), x.Who.Tenant, sessionFilter(x))
 	if err != nil {
 		return err
 	}
@@ -70,49 +69,49 @@ func (s *Server) listInterpreters(x *exchange) error {
 	for _, i := range list {
 		shown = append(shown, showInterpreter(i))
 	}
-	return s.answer(x, http.StatusOK, struct {
+	return x.Answer(http.StatusOK, struct {
 		Interpreters []interpreterBody `json:"interpreters"`
 	}{shown})
 }
 
-func (s *Server) showInterpreter(x *exchange) error {
-	id := x.r.PathValue("id")
+func (s *Server) showInterpreter(x *web.Exchange) error {
+	id := x.R.PathValue("id")
 	if err := s.mayUseExecution(x, identity.ScopeRead, id); err != nil {
 		return err
 	}
-	i, err := s.host.Interpreter(x.r.Context(), x.who.Tenant, id)
+	i, err := s.host.Interpreter(x.R.Context(), x.Who.Tenant, id)
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, showInterpreter(i))
+	return x.Answer(http.StatusOK, showInterpreter(i))
 }
 
 // removeInterpreter ends an interpreter. It does not remove any other execution.
-func (s *Server) removeInterpreter(x *exchange) error {
-	id, err := x.id()
+func (s *Server) removeInterpreter(x *web.Exchange) error {
+	id, err := id(x)
 	if err != nil {
 		return err
 	}
 	err = s.mayUseExecution(x, identity.ScopeControl, id)
 	if err == nil {
-		_, err = s.host.Interpreter(x.r.Context(), x.who.Tenant, id)
+		_, err = s.host.Interpreter(x.R.Context(), x.Who.Tenant, id)
 	}
 	if err == nil {
-		err = s.host.Remove(x.r.Context(), x.who.Tenant, id)
+		err = s.host.Remove(x.R.Context(), x.Who.Tenant, id)
 	}
 	if err != nil && !errors.Is(err, reprise.ErrNotFound) {
 		return err
 	}
-	return x.done()
+	return x.Done()
 }
 
-func (s *Server) interruptInterpreter(x *exchange) error {
-	id := x.r.PathValue("id")
+func (s *Server) interruptInterpreter(x *web.Exchange) error {
+	id := x.R.PathValue("id")
 	if err := s.mayUseExecution(x, identity.ScopeControl, id); err != nil {
 		return err
 	}
-	if err := s.host.Interrupt(x.r.Context(), x.who.Tenant, id); err != nil {
+	if err := s.host.Interrupt(x.R.Context(), x.Who.Tenant, id); err != nil {
 		return err
 	}
-	return x.done()
+	return x.Done()
 }

@@ -10,6 +10,7 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/quota"
+	"reprise/internal/web"
 )
 
 // keyBody is how an API key is shown.
@@ -40,7 +41,7 @@ func showAPIKey(k *apikey.Key, text string) keyBody {
 	}
 }
 
-func keyPath(id string) string { return keysPath + "/" + url.PathEscape(id) }
+func keyPath(id string) string { return "/v1/keys/" + url.PathEscape(id) }
 
 func timeIf(t *time.Time) *execution.Time {
 	if t == nil {
@@ -49,25 +50,25 @@ func timeIf(t *time.Time) *execution.Time {
 	return new(timeOf(*t))
 }
 
-func (s *Server) listKeys(x *exchange) error {
+func (s *Server) listKeys(x *web.Exchange) error {
 	shown := []keyBody{}
 	for _, key := range s.opts.Keys.List() {
 		shown = append(shown, showAPIKey(&key, ""))
 	}
-	return s.answer(x, http.StatusOK, struct {
+	return x.Answer(http.StatusOK, struct {
 		Keys []keyBody `json:"keys"`
 	}{shown})
 }
 
-func (s *Server) showKey(x *exchange) error {
-	key, err := s.opts.Keys.Key(x.r.PathValue("id"))
+func (s *Server) showKey(x *web.Exchange) error {
+	key, err := s.opts.Keys.Key(x.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, showAPIKey(&key, ""))
+	return x.Answer(http.StatusOK, showAPIKey(&key, ""))
 }
 
-func (s *Server) addKey(x *exchange) error {
+func (s *Server) addKey(x *web.Exchange) error {
 	var body struct {
 		Name   string             `json:"name"`
 		Tenant reprise.Tenant     `json:"tenant"`
@@ -75,7 +76,7 @@ func (s *Server) addKey(x *exchange) error {
 		Limits quota.Limits       `json:"limits"`
 		TTL    execution.Duration `json:"ttl"`
 	}
-	if err := s.decodeBody(x, &body); err != nil {
+	if err := x.DecodeBody(&body); err != nil {
 		return err
 	}
 	q := apikey.Request{Name: body.Name, Tenant: body.Tenant, Limits: body.Limits}
@@ -85,59 +86,59 @@ func (s *Server) addKey(x *exchange) error {
 	for _, text := range body.Scopes {
 		grant, err := identity.ParseGrant(text)
 		if err != nil {
-			return unprocessable("scopes", err.Error())
+			return web.Unprocessable("scopes", err.Error())
 		}
 		q.Scopes = append(q.Scopes, grant)
 	}
 	switch {
 	case body.TTL < 0 || body.TTL > 0 && time.Duration(body.TTL) < time.Second:
-		return unprocessable("ttl", "a key is good for at least 1s")
+		return web.Unprocessable("ttl", "a key is good for at least 1s")
 	case body.TTL > 0:
 		q.Expires = time.Now().Add(time.Duration(body.TTL))
 	}
-	key, text, err := s.opts.Keys.Add(x.r.Context(), q)
+	key, text, err := s.opts.Keys.Add(x.R.Context(), q)
 	if field, reason := apikey.Field(err); field != "" {
-		return unprocessable(field, reason)
+		return web.Unprocessable(field, reason)
 	}
 	if err != nil {
 		return err
 	}
-	s.recordMade(x, keyPath(key.ID))
-	x.w.Header().Set("Location", keyPath(key.ID))
-	return s.answer(x, http.StatusCreated, showAPIKey(&key, text))
+	x.Made(keyPath(key.ID))
+	x.W.Header().Set("Location", keyPath(key.ID))
+	return x.Answer(http.StatusCreated, showAPIKey(&key, text))
 }
 
-func (s *Server) rotateKey(x *exchange) error {
-	key, text, err := s.opts.Keys.Rotate(x.r.Context(), x.r.PathValue("id"))
+func (s *Server) rotateKey(x *web.Exchange) error {
+	key, text, err := s.opts.Keys.Rotate(x.R.Context(), x.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, showAPIKey(&key, text))
+	return x.Answer(http.StatusOK, showAPIKey(&key, text))
 }
 
-func (s *Server) limitKey(x *exchange) error {
+func (s *Server) limitKey(x *web.Exchange) error {
 	var body struct {
 		Limits quota.Limits `json:"limits"`
 	}
-	if err := s.decodeBody(x, &body); err != nil {
+	if err := x.DecodeBody(&body); err != nil {
 		return err
 	}
 	if body.Limits == nil {
-		return unprocessable("limits", "it is an object with bounds by quota, {} for none of its own")
+		return web.Unprocessable("limits", "it is an object with bounds by quota, {} for none of its own")
 	}
-	key, err := s.opts.Keys.SetLimits(x.r.Context(), x.r.PathValue("id"), body.Limits)
+	key, err := s.opts.Keys.SetLimits(x.R.Context(), x.R.PathValue("id"), body.Limits)
 	if field, reason := apikey.Field(err); field != "" {
-		return unprocessable(field, reason)
+		return web.Unprocessable(field, reason)
 	}
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, showAPIKey(&key, ""))
+	return x.Answer(http.StatusOK, showAPIKey(&key, ""))
 }
 
-func (s *Server) revokeKey(x *exchange) error {
-	if _, err := s.opts.Keys.Revoke(x.r.Context(), x.r.PathValue("id")); err != nil {
+func (s *Server) revokeKey(x *web.Exchange) error {
+	if _, err := s.opts.Keys.Revoke(x.R.Context(), x.R.PathValue("id")); err != nil {
 		return err
 	}
-	return x.done()
+	return x.Done()
 }

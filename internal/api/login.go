@@ -10,6 +10,7 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
+	"reprise/internal/web"
 )
 
 // maxLogin bounds the body of a login, which anybody may send.
@@ -21,31 +22,31 @@ type loginBody struct {
 }
 
 // login sets the cookie for a token. The token is in the body or, without a body, in the header Authorization.
-func (s *Server) login(x *exchange) error {
+func (s *Server) login(x *web.Exchange) error {
 	token, err := s.loginToken(x)
 	if err != nil {
 		return err
 	}
-	login, who, err := s.gate.Login(x.r, token)
+	login, who, err := s.gate.Login(x.R, token)
 	if err == nil {
-		err = s.recordLogin(x, &who)
+		err = x.RecordAs(&who, "login")
 	}
 	if err != nil {
 		return err
 	}
-	httpserver.Authenticated(x.r)
-	http.SetCookie(x.w, login.Cookie)
-	return s.answer(x, http.StatusOK, loginBody{Secret: login.Secret})
+	httpserver.Authenticated(x.R)
+	http.SetCookie(x.W, login.Cookie)
+	return x.Answer(http.StatusOK, loginBody{Secret: login.Secret})
 }
 
 // loginToken reads the token of a login. Its sender is not known, so the whole body has the time of one pause.
-func (s *Server) loginToken(x *exchange) (string, error) {
-	scheme, token, _ := strings.Cut(x.r.Header.Get("Authorization"), " ")
-	if x.r.ContentLength > 0 && mediaType(x.r) != jsonType {
-		return "", invalidStatus(http.StatusUnsupportedMediaType, "the body has to be "+jsonType)
+func (s *Server) loginToken(x *web.Exchange) (string, error) {
+	scheme, token, _ := strings.Cut(x.R.Header.Get("Authorization"), " ")
+	if x.R.ContentLength > 0 && web.MediaType(x.R) != web.JSON {
+		return "", web.InvalidStatus(http.StatusUnsupportedMediaType, "the body has to be "+web.JSON)
 	}
-	httpserver.BoundBody(x.r, s.opts.BodyTimeout)
-	text, err := s.readBody(x, maxLogin)
+	httpserver.BoundBody(x.R, s.opts.BodyTimeout)
+	text, err := x.ReadBody(maxLogin)
 	if err != nil {
 		return "", err
 	}
@@ -55,19 +56,19 @@ func (s *Server) loginToken(x *exchange) (string, error) {
 	var body struct {
 		Token string `json:"token"`
 	}
-	if err := decodeAs(mediaType(x.r), text, &body); err != nil {
+	if err := web.DecodeAs(web.MediaType(x.R), text, &body); err != nil {
 		return "", err
 	}
 	return body.Token, nil
 }
 
-func (s *Server) logout(x *exchange) error {
-	forget, err := s.gate.Logout(x.r)
-	http.SetCookie(x.w, forget)
+func (s *Server) logout(x *web.Exchange) error {
+	forget, err := s.gate.Logout(x.R)
+	http.SetCookie(x.W, forget)
 	if err != nil {
 		return err
 	}
-	return x.done()
+	return x.Done()
 }
 
 // ticketBody is a ticket and the path that it is valid for.
@@ -78,17 +79,17 @@ type ticketBody struct {
 	Events string `json:"events"`
 }
 
-func (s *Server) issueTicket(x *exchange) error {
+func (s *Server) issueTicket(x *web.Exchange) error {
 	var body struct {
 		Execution string             `json:"execution"`
 		Stream    string             `json:"stream"`
 		TTL       execution.Duration `json:"ttl"`
 	}
-	if err := s.decodeBody(x, &body); err != nil {
+	if err := x.DecodeBody(&body); err != nil {
 		return err
 	}
 	if (body.Execution == "") == (body.Stream == "") {
-		return unprocessable("execution", "one of execution and stream is needed")
+		return web.Unprocessable("execution", "one of execution and stream is needed")
 	}
 	stream, path, err := s.ticketStream(x, body.Execution, body.Stream)
 	if err != nil {
@@ -96,9 +97,9 @@ func (s *Server) issueTicket(x *exchange) error {
 	}
 	ttl := time.Duration(body.TTL)
 	if ttl < 0 || ttl > identity.MaxTicketTTL || ttl > 0 && ttl < time.Second {
-		return unprocessable("ttl", "a ticket lives from 1s to "+identity.MaxTicketTTL.String())
+		return web.Unprocessable("ttl", "a ticket lives from 1s to "+identity.MaxTicketTTL.String())
 	}
-	ticket, expires, err := s.gate.Ticket(x.who, stream.Key(), ttl)
+	ticket, expires, err := s.gate.Ticket(x.Who, stream.Key(), ttl)
 	if err != nil {
 		return err
 	}
@@ -106,22 +107,22 @@ func (s *Server) issueTicket(x *exchange) error {
 }
 
 // answerTicket answers with a ticket for the stream at path.
-func (s *Server) answerTicket(x *exchange, ticket string, expires time.Time, path string) error {
-	return s.answer(x, http.StatusCreated, ticketBody{
+func (s *Server) answerTicket(x *web.Exchange, ticket string, expires time.Time, path string) error {
+	return x.Answer(http.StatusCreated, ticketBody{
 		Ticket: ticket, Expires: execution.Time{Time: expires},
 		Events: path + "/events?" + identity.TicketParam + "=" + url.QueryEscape(ticket),
 	})
 }
 
 // renewTicket gives the bearer of a ticket another one that expires later.
-func (s *Server) renewTicket(x *exchange) error {
-	if x.who.Only == (reprise.StreamKey{}) {
-		if err := x.needs(identity.ScopeRead); err != nil {
+func (s *Server) renewTicket(x *web.Exchange) error {
+	if x.Who.Only == (reprise.StreamKey{}) {
+		if err := x.Needs(identity.ScopeRead); err != nil {
 			return err
 		}
-		return badRequest(identity.TicketParam, "a ticket is needed; POST /v1/tickets issues one")
+		return web.BadRequest(identity.TicketParam, "a ticket is needed; POST /v1/tickets issues one")
 	}
-	name := x.who.Only.Name
+	name := x.Who.Only.Name
 	executionID, ofExecution := strings.CutPrefix(name, executionNamespace)
 	if !ofExecution {
 		executionID = ""
@@ -130,7 +131,7 @@ func (s *Server) renewTicket(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	ticket, expires, err := s.gate.RenewTicket(x.r)
+	ticket, expires, err := s.gate.RenewTicket(x.R)
 	if err != nil {
 		return err
 	}
@@ -138,21 +139,21 @@ func (s *Server) renewTicket(x *exchange) error {
 }
 
 // ticketStream finds the stream that a ticket is requested for, and its path.
-func (s *Server) ticketStream(x *exchange, executionID, name string) (*reprise.Stream, string, error) {
+func (s *Server) ticketStream(x *web.Exchange, executionID, name string) (*reprise.Stream, string, error) {
 	if executionID != "" {
 		if err := s.mayReadExecution(x, executionID); err != nil {
 			return nil, "", err
 		}
-		stream, err := s.host.Stream(x.r.Context(), x.who.Tenant, executionID)
+		stream, err := s.host.Stream(x.R.Context(), x.Who.Tenant, executionID)
 		return stream, "/v1/executions/" + url.PathEscape(executionID), err
 	}
 	if strings.Contains(name, ":") {
-		return nil, "", unprocessable("stream", "the name of a stream holds no colon")
+		return nil, "", web.Unprocessable("stream", "the name of a stream holds no colon")
 	}
-	key := streamKey(x.who.Tenant, name)
-	if err := x.mayReadStream(key); err != nil {
+	key := streamKey(x.Who.Tenant, name)
+	if err := mayReadStream(x, key); err != nil {
 		return nil, "", err
 	}
-	stream, err := s.log.Stream(x.r.Context(), key)
+	stream, err := s.log.Stream(x.R.Context(), key)
 	return stream, "/v1/streams/" + url.PathEscape(name), err
 }

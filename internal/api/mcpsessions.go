@@ -9,21 +9,20 @@ import (
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/web"
 	"reprise/mcp/mcphttp"
 )
 
 // mcpSessionsPath is where the sessions of MCP clients are listed.
 const mcpSessionsPath = "/v1/mcp/sessions"
 
-func mcpSessionRoutes() []route {
+func (s *Server) mcpSessionRoutes(m *web.Mux) {
 	const one = mcpSessionsPath + "/{id}"
 	page := []string{"limit", "cursor"}
-	return []route{
-		{"GET", mcpSessionsPath, identity.ScopeRead, page, (*Server).listMCPSessions},
-		{"GET", one, identity.ScopeRead, nil, (*Server).showMCPSession},
-		{"DELETE", one, identity.ScopeControl, nil, (*Server).endMCPSession},
-		{"GET", one + "/calls", identity.ScopeRead, page, (*Server).listMCPCalls},
-	}
+	m.Handle("GET", mcpSessionsPath, identity.ScopeRead, page, s.listMCPSessions)
+	m.Handle("GET", one, identity.ScopeRead, nil, s.showMCPSession)
+	m.Handle("DELETE", one, identity.ScopeControl, nil, s.endMCPSession)
+	m.Handle("GET", one+"/calls", identity.ScopeRead, page, s.listMCPCalls)
 }
 
 // mcpSessionBody is how a session of MCP is shown.
@@ -97,16 +96,16 @@ func timeOf(t time.Time) execution.Time { return execution.Time{Time: t.UTC()} }
 
 // endpointsFor returns the endpoints whose sessions a scope permits. Sessions of MCP do not belong to a session of
 // executions, so a scope with a prefix permits none.
-func (s *Server) endpointsFor(x *exchange, scope identity.Scope) []MCPEndpoint {
-	if !x.who.MayAll(scope) {
+func (s *Server) endpointsFor(x *web.Exchange, scope identity.Scope) []MCPEndpoint {
+	if !x.Who.MayAll(scope) {
 		return nil
 	}
 	return s.opts.MCPSessions
 }
 
-func (s *Server) listMCPSessions(x *exchange) error {
+func (s *Server) listMCPSessions(x *web.Exchange) error {
 	list := func(e *MCPEndpoint, limit int, after string) (shown []mcpSessionBody, next string, err error) {
-		page, err := e.Handler.Sessions(x.r.Context(), x.who.Tenant, limit, after)
+		page, err := e.Handler.Sessions(x.R.Context(), x.Who.Tenant, limit, after)
 		for i := range page.Sessions {
 			shown = append(shown, e.show(&page.Sessions[i]))
 		}
@@ -116,38 +115,38 @@ func (s *Server) listMCPSessions(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, struct {
+	return x.Answer(http.StatusOK, struct {
 		Sessions   []mcpSessionBody `json:"sessions"`
 		NextCursor string           `json:"next_cursor"`
 	}{shown, next})
 }
 
-func (s *Server) showMCPSession(x *exchange) error {
+func (s *Server) showMCPSession(x *web.Exchange) error {
 	return findIn(s.endpointsFor(x, identity.ScopeRead), func(e *MCPEndpoint) error {
-		info, err := e.Handler.SessionInfo(x.r.Context(), x.who.Tenant, x.r.PathValue("id"))
+		info, err := e.Handler.SessionInfo(x.R.Context(), x.Who.Tenant, x.R.PathValue("id"))
 		if err != nil {
 			return err
 		}
-		return s.answer(x, http.StatusOK, e.show(&info))
+		return x.Answer(http.StatusOK, e.show(&info))
 	})
 }
 
 // listMCPCalls lists the kept calls of a session.
-func (s *Server) listMCPCalls(x *exchange) error {
-	limit, cursor, err := x.query.page()
+func (s *Server) listMCPCalls(x *web.Exchange) error {
+	limit, cursor, err := x.Query.Page()
 	if err != nil {
 		return err
 	}
 	return findIn(s.endpointsFor(x, identity.ScopeRead), func(e *MCPEndpoint) error {
-		page, err := e.Handler.Calls(x.r.Context(), x.who.Tenant, x.r.PathValue("id"), limit, cursor)
+		page, err := e.Handler.Calls(x.R.Context(), x.Who.Tenant, x.R.PathValue("id"), limit, cursor)
 		if err != nil {
-			return x.query.listError(err)
+			return x.Query.ListError(err)
 		}
 		shown := make([]mcpCallBody, len(page.Calls))
 		for i := range page.Calls {
 			shown[i] = showMCPCall(&page.Calls[i])
 		}
-		return s.answer(x, http.StatusOK, struct {
+		return x.Answer(http.StatusOK, struct {
 			Calls      []mcpCallBody `json:"calls"`
 			NextCursor string        `json:"next_cursor"`
 		}{shown, page.Next})
@@ -155,12 +154,12 @@ func (s *Server) listMCPCalls(x *exchange) error {
 }
 
 // endMCPSession ends a session. One that has ended, does not exist or may not be ended is answered alike.
-func (s *Server) endMCPSession(x *exchange) error {
+func (s *Server) endMCPSession(x *web.Exchange) error {
 	err := findIn(s.endpointsFor(x, identity.ScopeControl), func(e *MCPEndpoint) error {
-		return e.Handler.EndSession(x.r.Context(), x.who.Tenant, x.r.PathValue("id"))
+		return e.Handler.EndSession(x.R.Context(), x.Who.Tenant, x.R.PathValue("id"))
 	})
 	if err != nil && !errors.Is(err, reprise.ErrNotFound) {
 		return err
 	}
-	return x.done()
+	return x.Done()
 }

@@ -10,6 +10,7 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/metrics"
 	"reprise/internal/problem"
+	"reprise/internal/web"
 	"reprise/ssehttp"
 	"reprise/store/storewrap"
 )
@@ -170,12 +171,17 @@ var knownMethods = []string{
 	http.MethodOptions,
 }
 
-func (m *Metrics) request(path, method string, status int, took time.Duration) {
+// request counts a request that is over.
+func (m *Metrics) request(o web.Observation) {
+	method := o.Method
 	if !slices.Contains(knownMethods, method) {
 		method = "other"
 	}
-	m.requests.With(method, path, strconv.Itoa(status)).Inc()
-	m.requestSeconds.With(path).Observe(took.Seconds())
+	m.requests.With(method, o.Path, strconv.Itoa(o.Status)).Inc()
+	m.requestSeconds.With(o.Path).Observe(o.Took.Seconds())
+	if o.Code != "" {
+		m.problems.With(string(o.Code), o.Path).Inc()
+	}
 }
 
 // LogHooks returns the hooks to open a Log with.

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"reprise"
+	"reprise/internal/web"
 )
 
 // executionNamespace is the namespace of the streams of executions.
@@ -16,13 +17,13 @@ func streamKey(tenant reprise.Tenant, name string) reprise.StreamKey {
 
 // userStream returns the key of the stream in the path. It refuses names with a colon, which belong to other kinds of
 // streams.
-func userStream(x *exchange) (reprise.StreamKey, error) {
-	key := streamKey(x.who.Tenant, x.r.PathValue("name"))
+func userStream(x *web.Exchange) (reprise.StreamKey, error) {
+	key := streamKey(x.Who.Tenant, x.R.PathValue("name"))
 	if strings.Contains(key.Name, ":") {
-		return key, badRequest("name", "the name of a stream holds no colon")
+		return key, web.BadRequest("name", "the name of a stream holds no colon")
 	}
 	if err := key.Validate(); err != nil {
-		return key, badRequest("name", err.Error())
+		return key, web.BadRequest("name", err.Error())
 	}
 	return key, nil
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/web"
 	"reprise/ssehttp"
 )
 
@@ -15,7 +16,7 @@ import (
 type lines struct{}
 
 // ContentType implements ssehttp.Form.
-func (lines) ContentType() string { return ndjsonType }
+func (lines) ContentType() string { return web.NDJSON }
 
 // AppendEvent implements reprise.Encoder.
 func (lines) AppendEvent(dst []byte, e *reprise.Event, cursorSuffix string) []byte {

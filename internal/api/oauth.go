@@ -12,25 +12,16 @@ import (
 
 // resourceMetadata answers what OAuth clients ask first: for what, and where, they get a token (RFC 9728, section 3).
 func (s *Server) resourceMetadata(w http.ResponseWriter, r *http.Request) {
-	recordOf(w).route = oidc.MetadataPath
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		s.noSuchMethod(w, r, &operations{methods: []string{http.MethodGet, http.MethodHead, http.MethodOptions}})
+		s.web.NoSuchMethod(w, r, http.MethodGet, http.MethodHead, http.MethodOptions)
 		return
 	}
 	text, ok := s.opts.Issuers.Metadata(strings.TrimPrefix(r.URL.Path, oidc.MetadataPath))
 	if !ok {
-		s.noSuchPath(w, r)
+		s.web.NoSuchPath(w, r)
 		return
 	}
-	_ = s.answerJSON(&exchange{w: w, r: r}, http.StatusOK, text) // which never fails
-}
-
-// challenged adds to a refusal the challenge for an OAuth client.
-func (s *Server) challenged(x *exchange, err error) error {
-	if s.opts.Issuers == nil {
-		return err
-	}
-	return Challenged(s.opts.Issuers, x.r, &x.who, err)
+	_ = s.web.Exchange(w, r).AnswerJSON(http.StatusOK, text) // which never fails
 }
 
 // Challenged returns err, or its problem with a challenge that names the issuer of tokens, if the request has no valid

@@ -12,33 +12,34 @@ import (
 	"time"
 
 	"reprise/internal/execution"
+	"reprise/internal/web"
 )
 
 // executionOutput answers with the exact bytes of a channel: the present ones, a range of them, or with follow=true all
 // bytes until the end as they arrive. The parameter offset skips the bytes before it. A follower uses it to resume,
 // because a Range needs an end, which is not known yet.
-func (s *Server) executionOutput(x *exchange) error {
-	id, channel := x.r.PathValue("id"), path.Base(x.r.URL.Path)
+func (s *Server) executionOutput(x *web.Exchange) error {
+	id, channel := x.R.PathValue("id"), path.Base(x.R.URL.Path)
 	if err := s.mayReadExecution(x, id); err != nil {
 		return err
 	}
-	offset, err := x.query.number("offset", 0, 0, 1<<63-1)
+	offset, err := x.Query.Number("offset", 0, 0, 1<<63-1)
 	if err != nil {
 		return err
 	}
-	follow, err := x.query.flag("follow")
+	follow, err := x.Query.Flag("follow")
 	if err != nil {
 		return err
 	}
-	if follow && x.r.Method != http.MethodHead {
+	if follow && x.R.Method != http.MethodHead {
 		if err := s.enter(x); err != nil {
 			return err
 		}
-		s.endWithServer(x)
-		x.endWithConnection()
-		x.atEnd(s.host.FollowIf(x.r.Context(), x.who.Tenant, id, x.who.MayLeave))
+		x.EndWithServer()
+		x.EndWithConnection()
+		x.AtEnd(s.host.FollowIf(x.R.Context(), x.Who.Tenant, id, x.Who.MayLeave))
 	}
-	output, err := s.host.Output(x.r.Context(), x.who.Tenant, id, channel)
+	output, err := s.host.Output(x.R.Context(), x.Who.Tenant, id, channel)
 	if err != nil {
 		return err
 	}
@@ -47,7 +48,7 @@ func (s *Server) executionOutput(x *exchange) error {
 		return s.unsatisfiable(x, output)
 	}
 	status := http.StatusOK
-	if header := x.rangeHeader(); header != "" && !follow && offset == 0 && x.r.Header.Get("If-Range") == "" {
+	if header := rangeHeader(x); header != "" && !follow && offset == 0 && x.R.Header.Get("If-Range") == "" {
 		ranged, verdict := parseRange(header, output.Size())
 		switch verdict {
 		case rangeUnsatisfiable:
@@ -63,8 +64,8 @@ func (s *Server) executionOutput(x *exchange) error {
 }
 
 // sendOutput answers with one part of the output.
-func (s *Server) sendOutput(x *exchange, output *execution.Output, part span, status int, follow bool) error {
-	h := x.w.Header()
+func (s *Server) sendOutput(x *web.Exchange, output *execution.Output, part span, status int, follow bool) error {
+	h := x.W.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	if follow {
 		h.Set("X-Accel-Buffering", "no")
@@ -76,9 +77,9 @@ func (s *Server) sendOutput(x *exchange, output *execution.Output, part span, st
 	if status == http.StatusPartialContent {
 		h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", part.start, part.start+part.length-1, output.Size()))
 	}
-	s.allowWrite(x.w)
-	x.w.WriteHeader(status)
-	if x.r.Method == http.MethodHead {
+	x.AllowWrite()
+	x.W.WriteHeader(status)
+	if x.R.Method == http.MethodHead {
 		return nil
 	}
 	w := s.steady(x)
@@ -86,16 +87,16 @@ func (s *Server) sendOutput(x *exchange, output *execution.Output, part span, st
 	if follow {
 		_ = w.rc.Flush() // the client learns that it is being served
 	}
-	n, err := output.Copy(x.r.Context(), w, part.start, part.length, follow)
+	n, err := output.Copy(x.R.Context(), w, part.start, part.length, follow)
 	if err != nil || !follow && n != part.length {
 		panic(http.ErrAbortHandler) // the client must see that this was not all
 	}
 	return nil
 }
 
-func (s *Server) unsatisfiable(x *exchange, output *execution.Output) error {
-	x.w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", output.Size()))
-	return invalidStatus(http.StatusRequestedRangeNotSatisfiable, fmt.Sprintf("there are %d bytes", output.Size()))
+func (s *Server) unsatisfiable(x *web.Exchange, output *execution.Output) error {
+	x.W.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", output.Size()))
+	return web.InvalidStatus(http.StatusRequestedRangeNotSatisfiable, fmt.Sprintf("there are %d bytes", output.Size()))
 }
 
 // steadyWriter limits how long the client takes for each write, and ends with the request.
@@ -107,9 +108,9 @@ type steadyWriter struct {
 	flush   bool // after each write
 }
 
-func (s *Server) steady(x *exchange) *steadyWriter {
+func (s *Server) steady(x *web.Exchange) *steadyWriter {
 	return &steadyWriter{
-		ctx: x.r.Context(), w: x.w, rc: http.NewResponseController(x.w), timeout: s.opts.WriteTimeout,
+		ctx: x.R.Context(), w: x.W, rc: http.NewResponseController(x.W), timeout: s.opts.WriteTimeout,
 	}
 }
 
@@ -137,11 +138,11 @@ const (
 )
 
 // rangeHeader returns the header Range, or "" for a HEAD: it is defined for GET only (RFC 9110, section 14.2).
-func (x *exchange) rangeHeader() string {
-	if x.r.Method != http.MethodGet {
+func rangeHeader(x *web.Exchange) string {
+	if x.R.Method != http.MethodGet {
 		return ""
 	}
-	return x.r.Header.Get("Range")
+	return x.R.Header.Get("Range")
 }
 
 // parseRange reads the header Range (RFC 9110, section 14.2). It ignores a header that is malformed, has another unit

@@ -10,6 +10,7 @@ import (
 	"reprise"
 	"reprise/internal/contentcoding"
 	"reprise/internal/execution"
+	"reprise/internal/web"
 	"reprise/ssehttp"
 )
 
@@ -45,10 +46,10 @@ type pageEnd struct {
 
 // page answers with the present events, up to the limit. If there are none and the request asks for it, page waits for
 // the first one.
-func (s *Server) page(x *exchange, rd *reading, coding contentcoding.Coding) error {
-	reader, gap, err := rd.Open(x.r, rd.stream)
+func (s *Server) page(x *web.Exchange, rd *reading, coding contentcoding.Coding) error {
+	reader, gap, err := rd.Open(x.R, rd.stream)
 	if what, ok := rd.Resumption(reader, gap, err); ok {
-		s.opts.Metrics.resumed(x.r, what)
+		s.opts.Metrics.resumed(x.R, what)
 	}
 	if err != nil {
 		return err
@@ -61,12 +62,12 @@ func (s *Server) page(x *exchange, rd *reading, coding contentcoding.Coding) err
 	if gap != nil {
 		p.gap(gap)
 	}
-	if err := p.fill(x.r.Context()); err != nil {
+	if err := p.fill(x.R.Context()); err != nil {
 		return err
 	}
 	info, next := reader.Info(), reader.Cursor()
 	next.Seq = p.position // the reader may have been handed out more
-	ssehttp.SetHead(x.w.Header(), rd.stream, &info)
+	ssehttp.SetHead(x.W.Header(), rd.stream, &info)
 	var nextCursor any = next.String()
 	if rd.bySeq {
 		nextCursor = p.position
@@ -84,10 +85,10 @@ func (s *Server) page(x *exchange, rd *reading, coding contentcoding.Coding) err
 	body = append(append(body, "],"...), end[1:]...)
 	body = reprise.AppendJSONLine(nil, append(body, '\n'))
 	if coding != contentcoding.Identity && len(body) >= minCompressed {
-		x.w.Header().Set("Content-Encoding", string(coding))
+		x.W.Header().Set("Content-Encoding", string(coding))
 		body = contentcoding.Compress(coding, body)
 	}
-	return s.answerText(x, http.StatusOK, body)
+	return x.AnswerText(http.StatusOK, body)
 }
 
 // fill adds events until the page is full or no more are present.

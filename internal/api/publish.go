@@ -10,6 +10,7 @@ import (
 	"reprise"
 	"reprise/internal/identity"
 	"reprise/internal/problem"
+	"reprise/internal/web"
 )
 
 // eventBody is an event in a request.
@@ -18,29 +19,29 @@ type eventBody struct {
 	Data json.RawMessage `json:"data"`
 }
 
-func (s *Server) publish(x *exchange) error {
+func (s *Server) publish(x *web.Exchange) error {
 	stream, err := s.stream(x, identity.ScopePublish)
 	if err != nil {
 		return err
 	}
-	producer, err := producerOf(x.r.Header)
+	producer, err := producerOf(x.R.Header)
 	if err != nil {
 		return err
 	}
-	if wantsAcknowledgements(x.r) {
+	if wantsAcknowledgements(x.R) {
 		return s.publishOn(x, stream, producer)
 	}
-	body, err := s.readBody(x, s.opts.MaxBody)
+	body, err := x.ReadBody(s.opts.MaxBody)
 	if err != nil {
 		return err
 	}
-	events, err := decodeEvents(mediaType(x.r), x.query.text("type"), body)
+	events, err := decodeEvents(web.MediaType(x.R), x.Query.Text("type"), body)
 	if err != nil {
 		return err
 	}
 	trace, traced := traceAppend(x, stream, len(events))
 	opts := reprise.AppendOptions{Producer: producer, Trace: trace}
-	appended, err := stream.AppendWith(x.r.Context(), opts, events...)
+	appended, err := stream.AppendWith(x.R.Context(), opts, events...)
 	traced(err)
 	if err != nil {
 		return err
@@ -48,13 +49,13 @@ func (s *Server) publish(x *exchange) error {
 	return s.answerAppended(x, stream, appended)
 }
 
-func (s *Server) answerAppended(x *exchange, stream *reprise.Stream, a reprise.Appended) error {
+func (s *Server) answerAppended(x *web.Exchange, stream *reprise.Stream, a reprise.Appended) error {
 	s.opts.Metrics.appended(a)
 	var cursor reprise.Cursor
 	if a.Last > 0 {
 		cursor = stream.CursorIn(a.Epoch, a.Last)
 	}
-	return s.answerText(x, http.StatusOK, appendPublished(make([]byte, 0, publishedRoom), a, cursor))
+	return x.AnswerText(http.StatusOK, appendPublished(make([]byte, 0, publishedRoom), a, cursor))
 }
 
 // publishedRoom is enough for what appendPublished appends, with numbers and a cursor of any length.
@@ -76,7 +77,7 @@ func appendPublished(dst []byte, a reprise.Appended, cursor reprise.Cursor) []by
 
 // decodeEvents reads the events of a publish, in the form that the media type says.
 func decodeEvents(mediaType, eventType string, body []byte) ([]reprise.Event, error) {
-	if mediaType != jsonType && mediaType != ndjsonType {
+	if mediaType != web.JSON && mediaType != web.NDJSON {
 		return []reprise.Event{{Type: eventType, Data: body}}, nil
 	}
 	if eventType != "" {
@@ -88,11 +89,11 @@ func decodeEvents(mediaType, eventType string, body []byte) ([]reprise.Event, er
 	return decodeEventsSlowly(mediaType, body)
 }
 
-var errTypeOfJSON = badRequest("type", "an event in JSON has its type as a member")
+var errTypeOfJSON = web.BadRequest("type", "an event in JSON has its type as a member")
 
 // decodeEventsSlowly reads the events that scanEvents does not support, and determines the error in an invalid body.
 func decodeEventsSlowly(mediaType string, body []byte) ([]reprise.Event, error) {
-	if mediaType == ndjsonType {
+	if mediaType == web.NDJSON {
 		return decodeLines(body)
 	}
 	bodies, err := decodeBatch(body)
@@ -112,7 +113,7 @@ func decodeEventsSlowly(mediaType string, body []byte) ([]reprise.Event, error) 
 
 // decodeBatch reads {"events":[...]}, or one event that stands alone.
 func decodeBatch(body []byte) ([]eventBody, error) {
-	if err := checkJSON(body); err != nil {
+	if err := web.CheckJSON(body); err != nil {
 		return nil, err
 	}
 	var shape struct {
@@ -121,16 +122,16 @@ func decodeBatch(body []byte) ([]eventBody, error) {
 	_ = json.Unmarshal(body, &shape) // a value that is not an object is refused below
 	if shape.Events == nil {
 		one := make([]eventBody, 1)
-		return one, decode(body, &one[0])
+		return one, web.Decode(body, &one[0])
 	}
 	var many struct {
 		Events []eventBody `json:"events"`
 	}
-	if err := decode(body, &many); err != nil {
+	if err := web.Decode(body, &many); err != nil {
 		return nil, err
 	}
 	if len(many.Events) == 0 {
-		return nil, unprocessable("events", "at least one event is needed")
+		return nil, web.Unprocessable("events", "at least one event is needed")
 	}
 	return many.Events, nil
 }
@@ -139,7 +140,7 @@ func decodeBatch(body []byte) ([]eventBody, error) {
 func decodeLines(body []byte) ([]reprise.Event, error) {
 	events, err := decodeLinesFrom(nil, 1, body)
 	if err == nil && len(events) == 0 {
-		err = badRequest("", "at least one event is needed")
+		err = web.BadRequest("", "at least one event is needed")
 	}
 	if err != nil {
 		return nil, err
@@ -166,7 +167,7 @@ func decodeLinesFrom(events []reprise.Event, n int, lines []byte) ([]reprise.Eve
 
 func decodeLine(line []byte) (reprise.Event, error) {
 	var one eventBody
-	if err := decode(line, &one); err != nil {
+	if err := web.Decode(line, &one); err != nil {
 		return reprise.Event{}, err
 	}
 	return one.event()
@@ -178,7 +179,7 @@ func (b *eventBody) event() (reprise.Event, error) {
 	if len(b.Data) == 0 {
 		data.WriteString("null")
 	} else if err := json.Compact(&data, b.Data); err != nil { // no line breaks
-		return reprise.Event{}, badRequest("data", err.Error())
+		return reprise.Event{}, web.BadRequest("data", err.Error())
 	}
 	return reprise.Event{Type: b.Type, Data: data.Bytes(), Format: reprise.FormatJSON}, nil
 }
@@ -187,7 +188,7 @@ func (b *eventBody) event() (reprise.Event, error) {
 // program that repeats an append under it would append twice.
 func producerOf(h http.Header) (*reprise.ProducerID, error) {
 	if h.Get(idempotencyKeyHeader) != "" {
-		return nil, unprocessable(idempotencyKeyHeader,
+		return nil, web.Unprocessable(idempotencyKeyHeader,
 			"appends take no Idempotency-Key: Producer-Id, Producer-Epoch and Producer-Seq make them idempotent")
 	}
 	id, epoch, seq := h.Get("Producer-Id"), h.Get("Producer-Epoch"), h.Get("Producer-Seq")
@@ -195,7 +196,7 @@ func producerOf(h http.Header) (*reprise.ProducerID, error) {
 		return nil, nil
 	}
 	if id == "" || epoch == "" || seq == "" {
-		return nil, badRequest("Producer-Id", "Producer-Id, Producer-Epoch and Producer-Seq belong together")
+		return nil, web.BadRequest("Producer-Id", "Producer-Id, Producer-Epoch and Producer-Seq belong together")
 	}
 	p := &reprise.ProducerID{ID: id}
 	for _, number := range []struct {
@@ -204,7 +205,7 @@ func producerOf(h http.Header) (*reprise.ProducerID, error) {
 	}{{"Producer-Epoch", epoch, &p.Epoch}, {"Producer-Seq", seq, &p.Seq}} {
 		n, err := strconv.ParseUint(number.text, 10, 64)
 		if err != nil {
-			return nil, badRequest(number.name, "a number is taken")
+			return nil, web.BadRequest(number.name, "a number is taken")
 		}
 		*number.value = n
 	}
@@ -224,23 +225,23 @@ type endData struct {
 	Data    json.RawMessage `json:"data,omitempty"`
 }
 
-func (s *Server) endStream(x *exchange) error {
+func (s *Server) endStream(x *web.Exchange) error {
 	stream, err := s.stream(x, identity.ScopePublish)
 	if err != nil {
 		return err
 	}
-	producer, err := producerOf(x.r.Header)
+	producer, err := producerOf(x.R.Header)
 	if err != nil {
 		return err
 	}
 	var body endData
-	if err := s.decodeBody(x, &body); err != nil {
+	if err := x.DecodeBody(&body); err != nil {
 		return err
 	}
 	switch body.Outcome {
 	case outcomeCompleted, outcomeFailed, outcomeCancelled:
 	default:
-		return unprocessable("outcome",
+		return web.Unprocessable("outcome",
 			fmt.Sprintf("%s, %s or %s is taken", outcomeCompleted, outcomeFailed, outcomeCancelled))
 	}
 	data, err := json.Marshal(body) // compacts Data
@@ -249,7 +250,7 @@ func (s *Server) endStream(x *exchange) error {
 	}
 	trace, traced := traceAppend(x, stream, 1)
 	opts := reprise.AppendOptions{Producer: producer, Trace: trace}
-	appended, err := stream.EndWith(x.r.Context(), opts, body.Outcome,
+	appended, err := stream.EndWith(x.R.Context(), opts, body.Outcome,
 		reprise.Event{Data: data, Format: reprise.FormatMembers})
 	traced(err)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"reprise"
 	"reprise/internal/problem"
+	"reprise/internal/web"
 )
 
 const (
@@ -134,7 +135,7 @@ func (f *foundEvents) readEvents(body io.Reader) error {
 		case errors.Is(failure, os.ErrDeadlineExceeded):
 			return errPause(f.pause)
 		case failure != nil:
-			return bodyError(failure)
+			return web.BodyError(failure)
 		case int64(in.unfinished()) > f.maxLine:
 			return lines.tooLong()
 		}

@@ -7,6 +7,7 @@ import (
 
 	"reprise"
 	"reprise/internal/jsonscan"
+	"reprise/internal/web"
 )
 
 // scanEvents reads the events of a publish in one pass over body. Their data shares memory with body, unless white
@@ -18,10 +19,10 @@ func scanEvents(mediaType string, body []byte) (events []reprise.Event, ok bool)
 	}
 	s := eventScanner{body: body}
 	switch mediaType {
-	case ndjsonType:
+	case web.NDJSON:
 		events, ok = s.lines(nil)
 		return events, ok && len(events) > 0
-	case jsonType:
+	case web.JSON:
 		return s.batch()
 	}
 	return nil, false

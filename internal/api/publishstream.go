@@ -13,6 +13,7 @@ import (
 	"reprise"
 	"reprise/internal/httpserver"
 	"reprise/internal/problem"
+	"reprise/internal/web"
 )
 
 // acknowledgement is a line of the answer to a streaming publish.
@@ -59,11 +60,11 @@ func (a *acknowledgement) appendLine(dst []byte) ([]byte, error) {
 // wantsAcknowledgements reports whether a publish is acknowledged while it is in progress: its body consists of lines,
 // and the client prefers lines for the answer.
 func wantsAcknowledgements(r *http.Request) bool {
-	if !strings.Contains(r.Header.Get("Accept"), ndjsonType) || mediaType(r) != ndjsonType {
+	if !strings.Contains(r.Header.Get("Accept"), web.NDJSON) || web.MediaType(r) != web.NDJSON {
 		return false
 	}
-	form, err := accepts(r, jsonType, ndjsonType)
-	return err == nil && form == ndjsonType
+	form, err := web.Accepts(r, web.JSON, web.NDJSON)
+	return err == nil && form == web.NDJSON
 }
 
 // publishing is a publish whose body is appended while it arrives. One goroutine reads the body and finds its events.
@@ -71,7 +72,7 @@ func wantsAcknowledgements(r *http.Request) bool {
 // committed one by one, and frequent events share commits.
 type publishing struct {
 	s        *Server
-	x        *exchange
+	x        *web.Exchange
 	stream   *reprise.Stream
 	producer *reprise.ProducerID // numbers the next event; nil for none
 	found    *foundEvents
@@ -79,32 +80,32 @@ type publishing struct {
 }
 
 // publishOn answers a publish with acknowledgements.
-func (s *Server) publishOn(x *exchange, stream *reprise.Stream, producer *reprise.ProducerID) error {
-	if x.query.text("type") != "" {
+func (s *Server) publishOn(x *web.Exchange, stream *reprise.Stream, producer *reprise.ProducerID) error {
+	if x.Query.Text("type") != "" {
 		return errTypeOfJSON
 	}
 	if producer != nil {
 		producer.PerEvent = true
 	}
-	finish, err := httpserver.Interleave(x.w, x.r)
+	finish, err := httpserver.Interleave(x.W, x.R)
 	if err != nil {
 		return err
 	}
-	x.endWithConnection()
+	x.EndWithConnection()
 	found := newFoundEvents(s.opts.MaxBody, s.opts.BodyTimeout)
 	stop := func(cause error) {
 		if found.stop(cause) {
 			finish()
 		}
 	}
-	defer context.AfterFunc(x.r.Context(), func() {
+	defer context.AfterFunc(x.R.Context(), func() {
 		// A disconnect is noticed by reading: the events before it are appended.
-		if cause := context.Cause(x.r.Context()); !errors.Is(cause, context.Canceled) {
+		if cause := context.Cause(x.R.Context()); !errors.Is(cause, context.Canceled) {
 			stop(cause)
 		}
 	})()
-	defer context.AfterFunc(s.draining, func() { stop(errDraining) })()
-	go found.read(x.r.Body)
+	defer x.OnDrain(stop)()
+	go found.read(x.R.Body)
 	defer func() { <-found.ended }() // which the body must not outlive
 	defer stop(errAnswered)
 	p := &publishing{s: s, x: x, stream: stream, producer: producer, found: found}
@@ -129,9 +130,9 @@ func (p *publishing) run() error {
 			p.kept.Done = true
 			_ = p.acknowledge()
 			return nil
-		case err != nil && p.kept.Events == 0 && !recordOf(p.x.w).Begun():
-			p.s.refuse(p.x.w, p.x.r, err)
-			_ = http.NewResponseController(p.x.w).Flush()
+		case err != nil && p.kept.Events == 0 && !p.x.Record().Begun():
+			p.x.Refuse(err)
+			_ = http.NewResponseController(p.x.W).Flush()
 			return nil
 		case err != nil:
 			p.refuse(err)
@@ -146,10 +147,10 @@ func (p *publishing) run() error {
 // refuse writes the last line.
 func (p *publishing) refuse(err error) {
 	refused := problem.From(err)
-	recordOf(p.x.w).NoteProblem(refused.Code)
+	p.x.Record().NoteProblem(refused.Code)
 	if refused.Code == problem.CodeInternal {
-		p.s.opts.Logger.ErrorContext(p.x.r.Context(), "a publish failed",
-			"id", recordOf(p.x.w).ID, "error", err, "path", httpserver.Clip(p.x.r.URL.Path, 256))
+		p.s.opts.Logger.ErrorContext(p.x.R.Context(), "a publish failed",
+			"id", p.x.Record().ID, "error", err, "path", httpserver.Clip(p.x.R.URL.Path, 256))
 	}
 	p.kept.Error = &refused
 	_ = p.acknowledge()
@@ -158,7 +159,7 @@ func (p *publishing) refuse(err error) {
 // append appends events in one commit, except those that the stream refuses, which it finds by bisection.
 func (p *publishing) append(events []reprise.Event) error {
 	// What has arrived is appended, whether or not the client is still there.
-	ctx := context.WithoutCancel(p.x.r.Context())
+	ctx := context.WithoutCancel(p.x.R.Context())
 	trace, traced := traceAppend(p.x, p.stream, len(events))
 	appended, err := p.stream.AppendWith(ctx, reprise.AppendOptions{Producer: p.producer, Trace: trace}, events...)
 	traced(err)
@@ -205,10 +206,10 @@ func (p *publishing) acknowledge() error {
 		return err
 	}
 	p.kept.First = 0
-	w := p.x.w
-	w.Header().Set("Content-Type", ndjsonType)
+	w := p.x.W
+	w.Header().Set("Content-Type", web.NDJSON)
 	w.Header().Set("X-Accel-Buffering", "no")
-	p.s.allowWrite(w)
+	p.x.AllowWrite()
 	if _, err := w.Write(text); err != nil {
 		return err
 	}

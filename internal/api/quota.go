@@ -9,6 +9,7 @@ import (
 	"reprise/internal/identity"
 	"reprise/internal/metrics"
 	"reprise/internal/quota"
+	"reprise/internal/web"
 )
 
 // quotaBody is the usage of a principal and its tenant, with their limits.
@@ -28,15 +29,12 @@ type quotaLine struct {
 	Limit *int64 `json:"limit"`
 }
 
-// errTicketReads refuses the holder of a ticket.
-var errTicketReads = fmt.Errorf("%w: a ticket reads one stream and nothing else", identity.ErrForbidden)
-
 // showQuota answers with the usage of the sender. An administrator may request that of another tenant or principal.
-func (s *Server) showQuota(x *exchange) error {
-	who := x.who.Holder()
-	tenant, principal := x.query.text("tenant"), x.query.text("principal")
+func (s *Server) showQuota(x *web.Exchange) error {
+	who := x.Who.Holder()
+	tenant, principal := x.Query.Text("tenant"), x.Query.Text("principal")
 	if tenant != "" || principal != "" {
-		if err := x.needs(identity.ScopeAdmin); err != nil {
+		if err := x.Needs(identity.ScopeAdmin); err != nil {
 			return err
 		}
 		if tenant != "" {
@@ -45,10 +43,10 @@ func (s *Server) showQuota(x *exchange) error {
 			who = &quota.Holder{Account: quota.Account{Tenant: who.Tenant, Principal: principal}}
 		}
 		if err := (reprise.StreamKey{Tenant: who.Tenant, Name: "x"}).Validate(); err != nil {
-			return badRequest("tenant", "it is 1 to 64 letters, digits, '.', '_' and '-'")
+			return web.BadRequest("tenant", "it is 1 to 64 letters, digits, '.', '_' and '-'")
 		}
 		if principal != "" {
-			named, err := s.gate.Named(x.r.Context(), who.Tenant, principal)
+			named, err := s.gate.Named(x.R.Context(), who.Tenant, principal)
 			if err != nil {
 				return fmt.Errorf("%w: the tenant has no such principal", reprise.ErrNotFound)
 			}
@@ -61,7 +59,7 @@ func (s *Server) showQuota(x *exchange) error {
 		body.Quotas = s.quotaLines(who, quota.OfPrincipal)
 	}
 	body.Quotas = append(body.Quotas, s.quotaLines(who, quota.OfTenant)...)
-	return s.answer(x, http.StatusOK, body)
+	return x.Answer(http.StatusOK, body)
 }
 
 // quotaLines are the quotas of a principal, or of its tenant.

@@ -7,15 +7,14 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/roster"
+	"reprise/internal/web"
 )
 
 // replicasPath is where the servers that share the store are listed.
 const replicasPath = "/v1/replicas"
 
-func replicaRoutes() []route {
-	return []route{
-		{"GET", replicasPath, identity.ScopeAdmin, []string{"limit", "cursor"}, (*Server).listReplicas},
-	}
+func (s *Server) replicaRoutes(m *web.Mux) {
+	m.Handle("GET", replicasPath, identity.ScopeAdmin, []string{"limit", "cursor"}, s.listReplicas)
 }
 
 // replicaBody is how a server is shown. What only the server itself knows is null if it does not answer.
@@ -58,20 +57,20 @@ func timeOrNull(t time.Time) *execution.Time {
 	return &shown
 }
 
-func (s *Server) listReplicas(x *exchange) error {
-	limit, cursor, err := x.query.page()
+func (s *Server) listReplicas(x *web.Exchange) error {
+	limit, cursor, err := x.Query.Page()
 	if err != nil {
 		return err
 	}
-	servers, next, err := s.opts.Replicas.List(x.r.Context(), cursor, limit)
+	servers, next, err := s.opts.Replicas.List(x.R.Context(), cursor, limit)
 	if err != nil {
-		return x.query.listError(err)
+		return x.Query.ListError(err)
 	}
 	shown := make([]replicaBody, len(servers))
 	for i := range servers {
 		shown[i] = showReplica(&servers[i])
 	}
-	return s.answer(x, http.StatusOK, struct {
+	return x.Answer(http.StatusOK, struct {
 		Replicas   []replicaBody `json:"replicas"`
 		NextCursor string        `json:"next_cursor"`
 	}{shown, next})

@@ -12,20 +12,19 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/schedule"
+	"reprise/internal/web"
 )
 
 // schedulesPath is the prefix of the paths that need Options.Schedules.
 const schedulesPath = "/v1/schedules"
 
-func scheduleRoutes() []route {
-	return []route{
-		{"GET", schedulesPath, identity.ScopeRun, nil, (*Server).listSchedules},
-		{"POST", schedulesPath, identity.ScopeRun, nil, (*Server).addSchedule},
-		{"GET", schedulesPath + "/{id}", identity.ScopeRun, nil, (*Server).showSchedule},
-		{"DELETE", schedulesPath + "/{id}", identity.ScopeRun, nil, (*Server).removeSchedule},
-		{"POST", schedulesPath + "/{id}/disable", identity.ScopeRun, nil, (*Server).disableSchedule},
-		{"POST", schedulesPath + "/{id}/enable", identity.ScopeRun, nil, (*Server).enableSchedule},
-	}
+func (s *Server) scheduleRoutes(m *web.Mux) {
+	m.Handle("GET", schedulesPath, identity.ScopeRun, nil, s.listSchedules)
+	m.Handle("POST", schedulesPath, identity.ScopeRun, nil, s.addSchedule)
+	m.Handle("GET", schedulesPath+"/{id}", identity.ScopeRun, nil, s.showSchedule)
+	m.Handle("DELETE", schedulesPath+"/{id}", identity.ScopeRun, nil, s.removeSchedule)
+	m.Handle("POST", schedulesPath+"/{id}/disable", identity.ScopeRun, nil, s.disableSchedule)
+	m.Handle("POST", schedulesPath+"/{id}/enable", identity.ScopeRun, nil, s.enableSchedule)
 }
 
 // scheduleBody is how a schedule is shown.
@@ -105,32 +104,32 @@ func showOneSchedule(s *schedule.Schedule) scheduleBody {
 
 // scheduleOf finds the schedule in the path. For a sender that may not run commands in its session, the schedule does
 // not exist.
-func (s *Server) scheduleOf(x *exchange) (schedule.Schedule, error) {
-	one, err := s.opts.Schedules.Find(x.who.Tenant, x.r.PathValue("id"))
-	if err != nil || !x.who.MayOn(identity.ScopeRun, one.Execution.Session) {
+func (s *Server) scheduleOf(x *web.Exchange) (schedule.Schedule, error) {
+	one, err := s.opts.Schedules.Find(x.Who.Tenant, x.R.PathValue("id"))
+	if err != nil || !x.Who.MayOn(identity.ScopeRun, one.Execution.Session) {
 		return one, fmt.Errorf("%w: there is no schedule with this id", reprise.ErrNotFound)
 	}
 	return one, nil
 }
 
-func (s *Server) listSchedules(x *exchange) error {
+func (s *Server) listSchedules(x *web.Exchange) error {
 	shown := []scheduleBody{}
-	for _, one := range s.opts.Schedules.List(x.who.Tenant) {
-		if x.who.MayOn(identity.ScopeRun, one.Execution.Session) {
+	for _, one := range s.opts.Schedules.List(x.Who.Tenant) {
+		if x.Who.MayOn(identity.ScopeRun, one.Execution.Session) {
 			shown = append(shown, showOneSchedule(&one))
 		}
 	}
-	return s.answer(x, http.StatusOK, struct {
+	return x.Answer(http.StatusOK, struct {
 		Schedules []scheduleBody `json:"schedules"`
 	}{shown})
 }
 
-func (s *Server) showSchedule(x *exchange) error {
+func (s *Server) showSchedule(x *web.Exchange) error {
 	one, err := s.scheduleOf(x)
 	if err != nil {
 		return err
 	}
-	history, err := s.opts.Schedules.History(x.r.Context(), &one)
+	history, err := s.opts.Schedules.History(x.R.Context(), &one)
 	if err != nil {
 		return err
 	}
@@ -138,10 +137,10 @@ func (s *Server) showSchedule(x *exchange) error {
 	for _, slot := range history {
 		body.Slots = append(body.Slots, slotBody{timeOf(slot.At), slot.Outcome, slot.Execution, slot.Error, slot.Count})
 	}
-	return s.answer(x, http.StatusOK, body)
+	return x.Answer(http.StatusOK, body)
 }
 
-func (s *Server) addSchedule(x *exchange) error {
+func (s *Server) addSchedule(x *web.Exchange) error {
 	var body struct {
 		Cron      string            `json:"cron"`
 		Zone      string            `json:"zone"`
@@ -149,62 +148,62 @@ func (s *Server) addSchedule(x *exchange) error {
 		Missed    string            `json:"missed"`
 		Execution execution.Request `json:"execution"`
 	}
-	if err := s.decodeBody(x, &body); err != nil {
+	if err := x.DecodeBody(&body); err != nil {
 		return err
 	}
 	switch {
 	case body.Overlap != "" && body.Overlap != overlapSkip && body.Overlap != overlapAllow:
-		return unprocessable("overlap", `it is "skip" or "allow"`)
+		return web.Unprocessable("overlap", `it is "skip" or "allow"`)
 	case body.Missed != "" && body.Missed != missedSkip && body.Missed != missedOnce:
-		return unprocessable("missed", `it is "skip" or "once"`)
+		return web.Unprocessable("missed", `it is "skip" or "once"`)
 	}
-	if err := x.mayMake(identity.ScopeRun, body.Execution.Session, "session"); err != nil {
+	if err := x.MayMake(identity.ScopeRun, body.Execution.Session, "session"); err != nil {
 		return err
 	}
-	if err := x.mayBe(&body.Execution); err != nil {
+	if err := mayBe(x, &body.Execution); err != nil {
 		return err
 	}
-	made, err := s.opts.Schedules.Add(x.r.Context(), schedule.Request{
-		Tenant: x.who.Tenant, Principal: x.who.Name, Cron: body.Cron, Zone: body.Zone,
+	made, err := s.opts.Schedules.Add(x.R.Context(), schedule.Request{
+		Tenant: x.Who.Tenant, Principal: x.Who.Name, Cron: body.Cron, Zone: body.Zone,
 		Overlap: body.Overlap == overlapAllow, Once: body.Missed == missedOnce, Execution: body.Execution,
 	})
 	if err != nil {
 		return err
 	}
-	s.recordMade(x, schedulePath(made.ID))
-	x.w.Header().Set("Location", schedulePath(made.ID))
-	return s.answer(x, http.StatusCreated, showOneSchedule(&made))
+	x.Made(schedulePath(made.ID))
+	x.W.Header().Set("Location", schedulePath(made.ID))
+	return x.Answer(http.StatusCreated, showOneSchedule(&made))
 }
 
-func (s *Server) removeSchedule(x *exchange) error {
+func (s *Server) removeSchedule(x *web.Exchange) error {
 	one, err := s.scheduleOf(x)
 	if err == nil {
-		err = s.opts.Schedules.Remove(x.r.Context(), one.Tenant, one.ID)
+		err = s.opts.Schedules.Remove(x.R.Context(), one.Tenant, one.ID)
 	}
 	if err != nil {
 		return err
 	}
-	return x.done()
+	return x.Done()
 }
 
-func (s *Server) disableSchedule(x *exchange) error {
+func (s *Server) disableSchedule(x *web.Exchange) error {
 	one, err := s.scheduleOf(x)
 	if err == nil {
-		one, err = s.opts.Schedules.Disable(x.r.Context(), one.Tenant, one.ID, "by "+x.who.Name)
+		one, err = s.opts.Schedules.Disable(x.R.Context(), one.Tenant, one.ID, "by "+x.Who.Name)
 	}
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, showOneSchedule(&one))
+	return x.Answer(http.StatusOK, showOneSchedule(&one))
 }
 
-func (s *Server) enableSchedule(x *exchange) error {
+func (s *Server) enableSchedule(x *web.Exchange) error {
 	one, err := s.scheduleOf(x)
 	if err == nil {
-		one, err = s.opts.Schedules.Enable(x.r.Context(), one.Tenant, one.ID, x.who.Name)
+		one, err = s.opts.Schedules.Enable(x.R.Context(), one.Tenant, one.ID, x.Who.Name)
 	}
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, showOneSchedule(&one))
+	return x.Answer(http.StatusOK, showOneSchedule(&one))
 }

@@ -7,6 +7,7 @@ import (
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/web"
 )
 
 // sessionBody is how a session is shown.
@@ -29,48 +30,48 @@ func showSession(session execution.Session) sessionBody {
 	}}
 }
 
-func (s *Server) listSessions(x *exchange) error {
-	limit, cursor, err := x.query.page()
+func (s *Server) listSessions(x *web.Exchange) error {
+	limit, cursor, err := x.Query.Page()
 	if err != nil {
 		return err
 	}
-	page, err := s.host.Sessions(x.r.Context(), x.who.Tenant,
-		execution.SessionQuery{Limit: limit, After: cursor, Allowed: x.sessionFilter()})
+	page, err := s.host.Sessions(x.R.Context(), x.Who.Tenant,
+		execution.SessionQuery{Limit: limit, After: cursor, Allowed: sessionFilter(x)})
 	if err != nil {
-		return x.query.listError(err)
+		return x.Query.ListError(err)
 	}
 	shown := make([]sessionBody, 0, len(page.Sessions))
 	for _, session := range page.Sessions {
 		shown = append(shown, showSession(session))
 	}
-	return s.answer(x, http.StatusOK, struct {
+	return x.Answer(http.StatusOK, struct {
 		Sessions   []sessionBody `json:"sessions"`
 		NextCursor string        `json:"next_cursor"`
 	}{shown, page.Next})
 }
 
-func (s *Server) showSession(x *exchange) error {
-	id := x.r.PathValue("id")
-	if !x.who.MayOn(identity.ScopeRead, id) {
+func (s *Server) showSession(x *web.Exchange) error {
+	id := x.R.PathValue("id")
+	if !x.Who.MayOn(identity.ScopeRead, id) {
 		return reprise.ErrNotFound
 	}
-	session, err := s.host.Session(x.r.Context(), x.who.Tenant, id)
+	session, err := s.host.Session(x.R.Context(), x.Who.Tenant, id)
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, showSession(session))
+	return x.Answer(http.StatusOK, showSession(session))
 }
 
-func (s *Server) removeSession(x *exchange) error {
-	id, err := x.id()
+func (s *Server) removeSession(x *web.Exchange) error {
+	id, err := id(x)
 	if err != nil {
 		return err
 	}
-	if !x.who.MayOn(identity.ScopeControl, id) {
-		return x.done() // as for one that does not exist
+	if !x.Who.MayOn(identity.ScopeControl, id) {
+		return x.Done() // as for one that does not exist
 	}
-	if err := s.host.RemoveSession(x.r.Context(), x.who.Tenant, id); err != nil {
+	if err := s.host.RemoveSession(x.R.Context(), x.Who.Tenant, id); err != nil {
 		return err
 	}
-	return x.done()
+	return x.Done()
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"reprise/internal/web"
 	"reprise/ssehttp"
 )
 
@@ -28,19 +29,19 @@ type piece struct {
 
 // readSeveral follows several streams over one connection. Each is read as a request of its own would read it, with its
 // rights, its place among the readers, its line in the log, and its answer, the parts of which are lines of this one.
-func (s *Server) readSeveral(x *exchange) error {
+func (s *Server) readSeveral(x *web.Exchange) error {
 	reads, err := s.parseReads(x)
 	if err != nil {
 		return err
 	}
-	x.endWithConnection()
-	ctx, stop := context.WithCancel(x.r.Context())
+	x.EndWithConnection()
+	ctx, stop := context.WithCancel(x.R.Context())
 	defer stop()
-	h := x.w.Header()
-	h.Set("Content-Type", ndjsonType)
+	h := x.W.Header()
+	h.Set("Content-Type", web.NDJSON)
 	h.Set("X-Accel-Buffering", "no")
-	out := &pieces{w: x.w, rc: http.NewResponseController(x.w), timeout: s.opts.WriteTimeout, failed: stop}
-	x.w.WriteHeader(http.StatusOK)
+	out := &pieces{w: x.W, rc: http.NewResponseController(x.W), timeout: s.opts.WriteTimeout, failed: stop}
+	x.W.WriteHeader(http.StatusOK)
 	var under sync.WaitGroup
 	for i, r := range reads {
 		under.Go(func() { s.readOne(r.WithContext(ctx), out, i) })
@@ -51,21 +52,21 @@ func (s *Server) readSeveral(x *exchange) error {
 
 // parseReads returns a request for each stream in x: "executions/ID" or "streams/NAME", each optionally with "@" and
 // the cursor to begin at.
-func (s *Server) parseReads(x *exchange) ([]*http.Request, error) {
-	names := strings.Split(x.query.text("of"), ",")
+func (s *Server) parseReads(x *web.Exchange) ([]*http.Request, error) {
+	names := strings.Split(x.Query.Text("of"), ",")
 	if len(names) > maxReads {
-		return nil, badRequest("of", fmt.Sprintf("at most %d streams are followed at a time", maxReads))
+		return nil, web.BadRequest("of", fmt.Sprintf("at most %d streams are followed at a time", maxReads))
 	}
 	reads := make([]*http.Request, len(names))
 	for i, name := range names {
 		name, cursor, _ := strings.Cut(name, "@")
 		kind, name, _ := strings.Cut(name, "/")
 		if kind != "executions" && kind != "streams" || name == "" {
-			return nil, badRequest("of", "executions/ID and streams/NAME are taken, with commas between them")
+			return nil, web.BadRequest("of", "executions/ID and streams/NAME are taken, with commas between them")
 		}
-		r := x.r.Clone(x.r.Context())
+		r := x.R.Clone(x.R.Context())
 		r.Body, r.ContentLength = http.NoBody, 0
-		r.Header.Set("Accept", sseType)
+		r.Header.Set("Accept", web.SSE)
 		r.Header.Del("Accept-Encoding")
 		r.Header.Del("Last-Event-ID")
 		if cursor != "" {
@@ -81,19 +82,9 @@ func (s *Server) parseReads(x *exchange) ([]*http.Request, error) {
 // readOne answers the request for one of the streams by pieces.
 func (s *Server) readOne(r *http.Request, out *pieces, read int) {
 	w := &pieceWriter{out: out, read: read, header: http.Header{}}
-	rec := &record{route: "none"}
-	rec.Init(w, r)
-	r = s.beginSpan(rec, r)
-	defer func() {
-		if v := recover(); v != nil {
-			s.panicked(rec, r, v) // in any case this part of the answer is over
-		}
-		rec.end()
-		s.note(rec, r)
-		_ = out.write(piece{Read: read, Over: true}) // the next write returns the error
-		_ = out.flush()
-	}()
-	s.route(rec, r)
+	s.web.ServeInside(w, r)
+	_ = out.write(piece{Read: read, Over: true}) // the next write returns the error
+	_ = out.flush()
 }
 
 // pieces is an answer that several goroutines write, line by line.

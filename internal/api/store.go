@@ -14,22 +14,23 @@ import (
 	"reprise/internal/problem"
 	"reprise/internal/transfer"
 	"reprise/internal/upkeep"
+	"reprise/internal/web"
 )
 
 // storeStats answers with the statistics of the store.
-func (s *Server) storeStats(x *exchange) error {
-	advise, err := x.query.flag("advise")
+func (s *Server) storeStats(x *web.Exchange) error {
+	advise, err := x.Query.Flag("advise")
 	if err != nil {
 		return err
 	}
-	stats, err := upkeep.Measure(x.r.Context(), s.log, s.opts.Store)
+	stats, err := upkeep.Measure(x.R.Context(), s.log, s.opts.Store)
 	if err == nil && advise {
-		stats.Advice, err = upkeep.Advise(x.r.Context(), s.log, stats.Tenants, time.Now())
+		stats.Advice, err = upkeep.Advise(x.R.Context(), s.log, stats.Tenants, time.Now())
 	}
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, stats)
+	return x.Answer(http.StatusOK, stats)
 }
 
 // sweptBody is the result of a sweep.
@@ -42,26 +43,26 @@ type sweptBody struct {
 }
 
 // sweepStore sweeps now.
-func (s *Server) sweepStore(x *exchange) error {
-	swept, err := s.log.Sweep(x.r.Context())
+func (s *Server) sweepStore(x *web.Exchange) error {
+	swept, err := s.log.Sweep(x.R.Context())
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, sweptBody(swept))
+	return x.Answer(http.StatusOK, sweptBody(swept))
 }
 
 // checkStore reads everything and answers with a line for each fault, blank lines as heartbeats, and one last line:
 // {"checked":...}, or {"failed":...} if the check could not be finished.
-func (s *Server) checkStore(x *exchange) error {
-	opaque, err := x.query.flag("opaque")
+func (s *Server) checkStore(x *web.Exchange) error {
+	opaque, err := x.Query.Flag("opaque")
 	if err != nil {
 		return err
 	}
-	x.w.Header().Set("Content-Type", ndjsonType)
-	x.w.WriteHeader(http.StatusOK)
-	out := &lineWriter{server: s, w: x.w}
+	x.W.Header().Set("Content-Type", web.NDJSON)
+	x.W.WriteHeader(http.StatusOK)
+	out := &lineWriter{server: s, w: x.W}
 	defer out.beat(s.opts.Heartbeat)()
-	checked, err := transfer.Check(x.r.Context(), s.opts.Store, &transfer.CheckOptions{Opaque: opaque}, out.wrong)
+	checked, err := transfer.Check(x.R.Context(), s.opts.Store, &transfer.CheckOptions{Opaque: opaque}, out.wrong)
 	if err != nil {
 		out.write(map[string]problem.Problem{"failed": problem.From(err)})
 		return nil
@@ -95,7 +96,7 @@ func (l *lineWriter) write(v any) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.server.allowWrite(l.w)
+	l.server.web.AllowWrite(l.w)
 	_, _ = l.w.Write(append(line, '\n'))
 	_ = http.NewResponseController(l.w).Flush()
 }
@@ -126,14 +127,14 @@ func (l *lineWriter) beat(every time.Duration) (stop func()) {
 const backupType = "application/vnd.sqlite3"
 
 // backupStore makes a backup in a temporary directory and answers with it.
-func (s *Server) backupStore(x *exchange) (err error) {
+func (s *Server) backupStore(x *web.Exchange) (err error) {
 	folder, err := os.MkdirTemp(s.opts.Temp, "backup-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	path := filepath.Join(folder, "reprise.db")
-	if err := upkeep.Backup(x.r.Context(), s.opts.Store, path); err != nil {
+	if err := upkeep.Backup(x.R.Context(), s.opts.Store, path); err != nil {
 		return err
 	}
 	file, err := os.Open(path)
@@ -145,12 +146,12 @@ func (s *Server) backupStore(x *exchange) (err error) {
 	if err != nil {
 		return err
 	}
-	x.w.Header().Set("Content-Type", backupType)
-	x.w.Header().Set("Content-Length", strconv.FormatInt(info.Size(), 10)) // a backup that is cut short shows
-	x.w.WriteHeader(http.StatusOK)
+	x.W.Header().Set("Content-Type", backupType)
+	x.W.Header().Set("Content-Length", strconv.FormatInt(info.Size(), 10)) // a backup that is cut short shows
+	x.W.WriteHeader(http.StatusOK)
 	for {
-		s.allowWrite(x.w)
-		if _, err := io.CopyN(x.w, file, 1<<20); err != nil {
+		x.AllowWrite()
+		if _, err := io.CopyN(x.W, file, 1<<20); err != nil {
 			return nil // at its end, or the client has gone: the answer has begun
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/web"
 )
 
 // streamBody is how a stream is shown.
@@ -87,40 +88,40 @@ func (s *Server) window(info *reprise.StreamInfo) execution.Window {
 	return execution.Window{Earliest: earliest.String(), Tail: tail.String()}
 }
 
-func (s *Server) createStream(x *exchange) error {
+func (s *Server) createStream(x *web.Exchange) error {
 	key, err := userStream(x)
 	if err != nil {
 		return err
 	}
-	if err := x.mayMake(identity.ScopePublish, key.Name, "stream"); err != nil {
+	if err := x.MayMake(identity.ScopePublish, key.Name, "stream"); err != nil {
 		return err
 	}
 	var body struct {
 		Retention execution.Retention `json:"retention"`
 		Labels    map[string]string   `json:"labels"`
 	}
-	text, err := s.readBody(x, s.opts.MaxBody)
+	text, err := x.ReadBody(s.opts.MaxBody)
 	if err == nil && len(text) > 0 {
-		err = decodeAs(mediaType(x.r), text, &body)
+		err = web.DecodeAs(web.MediaType(x.R), text, &body)
 	}
 	if err != nil {
 		return err
 	}
 	for _, own := range ownLabels {
 		if _, given := body.Labels[own]; given {
-			return unprocessable("labels", "the label "+own+" is the server's own")
+			return web.Unprocessable("labels", "the label "+own+" is the server's own")
 		}
 	}
 	if r := body.Retention; r.MaxEvents < 0 || r.MaxBytes < 0 || r.MaxAge < 0 || r.MaxIdle < 0 {
-		return unprocessable("retention", "a bound is negative")
+		return web.Unprocessable("retention", "a bound is negative")
 	}
-	stream, created, err := s.log.Create(x.r.Context(), key, reprise.StreamConfig{
+	stream, created, err := s.log.Create(x.R.Context(), key, reprise.StreamConfig{
 		Retention: reprise.Retention{
 			MaxEvents: body.Retention.MaxEvents,
 			MaxBytes:  body.Retention.MaxBytes,
 			MaxAge:    time.Duration(body.Retention.MaxAge),
 		},
-		Labels: withOwn(body.Labels, x.who.Name, time.Duration(body.Retention.MaxIdle)),
+		Labels: withOwn(body.Labels, x.Who.Name, time.Duration(body.Retention.MaxIdle)),
 	})
 	if err != nil {
 		return err
@@ -128,20 +129,20 @@ func (s *Server) createStream(x *exchange) error {
 	status := http.StatusOK
 	if created {
 		status = http.StatusCreated
-		x.w.Header().Set("Location", "/v1/streams/"+url.PathEscape(key.Name))
+		x.W.Header().Set("Location", "/v1/streams/"+url.PathEscape(key.Name))
 	}
 	return s.answerStream(x, status, stream)
 }
 
 // configureStream changes the retention and the labels of a stream. It can remove events, so it takes the scope that
 // removing the stream takes.
-func (s *Server) configureStream(x *exchange) error {
+func (s *Server) configureStream(x *web.Exchange) error {
 	stream, err := s.stream(x, identity.ScopeControl)
 	if err != nil {
 		return err
 	}
 	var body execution.Change
-	if err := s.decodeBody(x, &body); err != nil {
+	if err := x.DecodeBody(&body); err != nil {
 		return err
 	}
 	if err := body.Validate(); err != nil {
@@ -149,37 +150,37 @@ func (s *Server) configureStream(x *exchange) error {
 	}
 	for _, own := range ownLabels {
 		if _, given := body.Labels[own]; given {
-			return unprocessable("labels", "the label "+own+" is the server's own")
+			return web.Unprocessable("labels", "the label "+own+" is the server's own")
 		}
 	}
-	info, err := stream.Configure(x.r.Context(), func(config *reprise.StreamConfig) { body.Apply(config, "") })
+	info, err := stream.Configure(x.R.Context(), func(config *reprise.StreamConfig) { body.Apply(config, "") })
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, s.streamBody(&info))
+	return x.Answer(http.StatusOK, s.streamBody(&info))
 }
 
-func (s *Server) answerStream(x *exchange, status int, stream *reprise.Stream) error {
-	info, err := stream.Info(x.r.Context())
+func (s *Server) answerStream(x *web.Exchange, status int, stream *reprise.Stream) error {
+	info, err := stream.Info(x.R.Context())
 	if err != nil {
 		return err
 	}
-	return s.answer(x, status, s.streamBody(&info))
+	return x.Answer(status, s.streamBody(&info))
 }
 
 // stream finds the stream in the path, for a sender with a scope for it.
-func (s *Server) stream(x *exchange, scope identity.Scope) (*reprise.Stream, error) {
+func (s *Server) stream(x *web.Exchange, scope identity.Scope) (*reprise.Stream, error) {
 	key, err := userStream(x)
 	if err != nil {
 		return nil, err
 	}
-	if !x.who.MayOn(scope, key.Name) {
+	if !x.Who.MayOn(scope, key.Name) {
 		return nil, notYours(key)
 	}
-	return s.log.Stream(x.r.Context(), key)
+	return s.log.Stream(x.R.Context(), key)
 }
 
-func (s *Server) showStream(x *exchange) error {
+func (s *Server) showStream(x *web.Exchange) error {
 	stream, err := s.stream(x, identity.ScopeRead)
 	if err != nil {
 		return err
@@ -187,34 +188,34 @@ func (s *Server) showStream(x *exchange) error {
 	return s.answerStream(x, http.StatusOK, stream)
 }
 
-func (s *Server) removeStream(x *exchange) error {
+func (s *Server) removeStream(x *web.Exchange) error {
 	key, err := userStream(x)
 	if err != nil {
 		return err
 	}
-	if !x.who.MayOn(identity.ScopeControl, key.Name) {
-		return x.done() // as for one that does not exist
+	if !x.Who.MayOn(identity.ScopeControl, key.Name) {
+		return x.Done() // as for one that does not exist
 	}
-	if err := s.log.Remove(x.r.Context(), key); err != nil {
+	if err := s.log.Remove(x.R.Context(), key); err != nil {
 		return err
 	}
-	return x.done()
+	return x.Done()
 }
 
-func (s *Server) listStreams(x *exchange) error {
-	limit, cursor, err := x.query.page()
+func (s *Server) listStreams(x *web.Exchange) error {
+	limit, cursor, err := x.Query.Page()
 	if err != nil {
 		return err
 	}
 	page, err := s.readableStreams(x, limit, cursor)
 	if err != nil {
-		return x.query.listError(err)
+		return x.Query.ListError(err)
 	}
 	shown := make([]streamBody, 0, len(page.Streams))
 	for i := range page.Streams {
 		shown = append(shown, s.streamBody(&page.Streams[i]))
 	}
-	return s.answer(x, http.StatusOK, struct {
+	return x.Answer(http.StatusOK, struct {
 		Streams    []streamBody `json:"streams"`
 		NextCursor string       `json:"next_cursor"`
 	}{shown, page.Next})
@@ -225,22 +226,22 @@ const listedBytes = 4 << 20
 
 // readableStreams is a page of the streams that the principal may read. That there are others shows in no cursor and in
 // no number. Looking for few among many reads the whole list.
-func (s *Server) readableStreams(x *exchange, limit int, cursor string) (reprise.ListPage, error) {
-	q := reprise.ListQuery{Tenant: x.who.Tenant, Limit: limit, After: cursor}
-	if x.who.MayAll(identity.ScopeRead) {
-		return s.log.List(x.r.Context(), q)
+func (s *Server) readableStreams(x *web.Exchange, limit int, cursor string) (reprise.ListPage, error) {
+	q := reprise.ListQuery{Tenant: x.Who.Tenant, Limit: limit, After: cursor}
+	if x.Who.MayAll(identity.ScopeRead) {
+		return s.log.List(x.R.Context(), q)
 	}
 	var found reprise.ListPage
 	var size int64
-	for q.Limit = maxLimit; ; {
-		page, err := s.log.List(x.r.Context(), q)
+	for q.Limit = web.MaxLimit; ; {
+		page, err := s.log.List(x.R.Context(), q)
 		if err != nil {
 			return reprise.ListPage{}, err
 		}
 		before := len(found.Streams)
 		whole := true
 		for i := range page.Streams {
-			if !x.who.MayRead(page.Streams[i].Key) {
+			if !x.Who.MayRead(page.Streams[i].Key) {
 				continue
 			}
 			if len(found.Streams) == limit { // read again up to here, for the cursor before it
@@ -260,20 +261,20 @@ func (s *Server) readableStreams(x *exchange, limit int, cursor string) (reprise
 		if q.After, found.Next = page.Next, page.Next; found.Next == "" || full {
 			return s.withoutEmptyPage(x, found)
 		}
-		q.Limit = maxLimit
+		q.Limit = web.MaxLimit
 	}
 }
 
 // withoutEmptyPage takes back the cursor of a page after which there is nothing for the principal.
-func (s *Server) withoutEmptyPage(x *exchange, found reprise.ListPage) (reprise.ListPage, error) {
-	q := reprise.ListQuery{Tenant: x.who.Tenant, Limit: maxLimit, After: found.Next}
+func (s *Server) withoutEmptyPage(x *web.Exchange, found reprise.ListPage) (reprise.ListPage, error) {
+	q := reprise.ListQuery{Tenant: x.Who.Tenant, Limit: web.MaxLimit, After: found.Next}
 	for q.After != "" {
-		page, err := s.log.List(x.r.Context(), q)
+		page, err := s.log.List(x.R.Context(), q)
 		if err != nil {
 			return reprise.ListPage{}, err
 		}
 		for i := range page.Streams {
-			if x.who.MayRead(page.Streams[i].Key) {
+			if x.Who.MayRead(page.Streams[i].Key) {
 				return found, nil
 			}
 		}

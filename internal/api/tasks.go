@@ -10,18 +10,17 @@ import (
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/web"
 	"reprise/mcp/mcptask"
 )
 
 // tasksPath is where the tasks of MCP clients are listed.
 const tasksPath = "/v1/tasks"
 
-func taskRoutes() []route {
-	return []route{
-		{"GET", tasksPath, identity.ScopeRead, []string{"limit", "cursor"}, (*Server).listTasks},
-		{"GET", tasksPath + "/{id}", identity.ScopeRead, nil, (*Server).showTask},
-		{"POST", tasksPath + "/{id}/cancel", identity.ScopeControl, nil, (*Server).cancelTask},
-	}
+func (s *Server) taskRoutes(m *web.Mux) {
+	m.Handle("GET", tasksPath, identity.ScopeRead, []string{"limit", "cursor"}, s.listTasks)
+	m.Handle("GET", tasksPath+"/{id}", identity.ScopeRead, nil, s.showTask)
+	m.Handle("POST", tasksPath+"/{id}/cancel", identity.ScopeControl, nil, s.cancelTask)
 }
 
 // MCPTasks are the tasks of an MCP endpoint.
@@ -76,14 +75,14 @@ func (e *MCPTasks) show(t *mcptask.TaskInfo) taskBody {
 
 // mayTask reports whether the sender may see the tasks of a principal of its tenant: its own, and an administrator
 // those of others.
-func (x *exchange) mayTask(principal string) bool {
-	return principal == x.who.Name || x.who.MayAll(identity.ScopeAdmin)
+func mayTask(x *web.Exchange, principal string) bool {
+	return principal == x.Who.Name || x.Who.MayAll(identity.ScopeAdmin)
 }
 
-func (s *Server) listTasks(x *exchange) error {
+func (s *Server) listTasks(x *web.Exchange) error {
 	list := func(e *MCPTasks, limit int, after string) (shown []taskBody, next string, err error) {
-		page, err := e.Tasks.List(x.r.Context(), x.who.Tenant,
-			mcptask.TaskQuery{Limit: limit, After: after, Allowed: x.mayTask})
+		page, err := e.Tasks.List(x.R.Context(), x.Who.Tenant,
+			mcptask.TaskQuery{Limit: limit, After: after, Allowed: func(p string) bool { return mayTask(x, p) }})
 		for i := range page.Tasks {
 			shown = append(shown, e.show(&page.Tasks[i]))
 		}
@@ -93,7 +92,7 @@ func (s *Server) listTasks(x *exchange) error {
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, struct {
+	return x.Answer(http.StatusOK, struct {
 		Tasks      []taskBody `json:"tasks"`
 		NextCursor string     `json:"next_cursor"`
 	}{shown, next})
@@ -101,18 +100,18 @@ func (s *Server) listTasks(x *exchange) error {
 
 // withTask calls do with the task of the path. To those who may not see it, it does not exist, and neither does one
 // that has expired, whose principal is not known any more. All missing tasks are refused after the same time.
-func (s *Server) withTask(x *exchange, do func(*MCPTasks, *mcptask.TaskInfo) error) error {
+func (s *Server) withTask(x *web.Exchange, do func(*MCPTasks, *mcptask.TaskInfo) error) error {
 	begun := time.Now()
 	var task mcptask.TaskInfo
 	var at *MCPTasks
 	err := findIn(s.opts.MCPTasks, func(e *MCPTasks) (err error) {
 		at = e
-		task, err = e.Tasks.Show(x.r.Context(), x.who.Tenant, x.r.PathValue("id"))
+		task, err = e.Tasks.Show(x.R.Context(), x.Who.Tenant, x.R.PathValue("id"))
 		return err
 	})
 	absent := errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired)
-	if absent || err == nil && !x.mayTask(task.Principal) {
-		identity.EvenOut(x.r.Context(), begun)
+	if absent || err == nil && !mayTask(x, task.Principal) {
+		identity.EvenOut(x.R.Context(), begun)
 		return reprise.ErrNotFound // without the name of a stream
 	}
 	if err != nil {
@@ -121,17 +120,17 @@ func (s *Server) withTask(x *exchange, do func(*MCPTasks, *mcptask.TaskInfo) err
 	return do(at, &task)
 }
 
-func (s *Server) showTask(x *exchange) error {
+func (s *Server) showTask(x *web.Exchange) error {
 	return s.withTask(x, func(e *MCPTasks, task *mcptask.TaskInfo) error {
-		return s.answer(x, http.StatusOK, e.show(task))
+		return x.Answer(http.StatusOK, e.show(task))
 	})
 }
 
-func (s *Server) cancelTask(x *exchange) error {
+func (s *Server) cancelTask(x *web.Exchange) error {
 	return s.withTask(x, func(e *MCPTasks, task *mcptask.TaskInfo) error {
-		if err := e.Tasks.Cancel(x.r.Context(), x.who.Tenant, task.ID); err != nil {
+		if err := e.Tasks.Cancel(x.R.Context(), x.Who.Tenant, task.ID); err != nil {
 			return err
 		}
-		return x.done()
+		return x.Done()
 	})
 }

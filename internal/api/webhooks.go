@@ -9,22 +9,21 @@ import (
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/web"
 	"reprise/internal/webhook"
 )
 
 // webhooksPath is the prefix of the paths that need Options.Webhooks.
 const webhooksPath = "/v1/webhooks"
 
-func webhookRoutes() []route {
-	return []route{
-		{"GET", webhooksPath, identity.ScopeControl, nil, (*Server).listWebhooks},
-		{"POST", webhooksPath, identity.ScopeControl, nil, (*Server).addWebhook},
-		{"GET", webhooksPath + "/{id}", identity.ScopeControl, nil, (*Server).showWebhook},
-		{"DELETE", webhooksPath + "/{id}", identity.ScopeControl, nil, (*Server).removeWebhook},
-		{"POST", webhooksPath + "/{id}/rotate", identity.ScopeControl, nil, (*Server).rotateWebhook},
-		{"POST", webhooksPath + "/{id}/enable", identity.ScopeControl, nil, (*Server).enableWebhook},
-		{"POST", webhooksPath + "/{id}/test", identity.ScopeControl, nil, (*Server).testWebhook},
-	}
+func (s *Server) webhookRoutes(m *web.Mux) {
+	m.Handle("GET", webhooksPath, identity.ScopeControl, nil, s.listWebhooks)
+	m.Handle("POST", webhooksPath, identity.ScopeControl, nil, s.addWebhook)
+	m.Handle("GET", webhooksPath+"/{id}", identity.ScopeControl, nil, s.showWebhook)
+	m.Handle("DELETE", webhooksPath+"/{id}", identity.ScopeControl, nil, s.removeWebhook)
+	m.Handle("POST", webhooksPath+"/{id}/rotate", identity.ScopeControl, nil, s.rotateWebhook)
+	m.Handle("POST", webhooksPath+"/{id}/enable", identity.ScopeControl, nil, s.enableWebhook)
+	m.Handle("POST", webhooksPath+"/{id}/test", identity.ScopeControl, nil, s.testWebhook)
 }
 
 // webhookBody is how a webhook is shown.
@@ -85,15 +84,15 @@ func showHook(h *webhook.Hook, secret string) webhookBody {
 
 // mayUseWebhook reports whether a principal may see and change a webhook: the principal must be allowed to read and
 // control the streams or executions of the webhook.
-func (x *exchange) mayUseWebhook(h *webhook.Hook) bool {
+func mayUseWebhook(x *web.Exchange, h *webhook.Hook) bool {
 	name := h.Stream + h.Prefix
-	return x.who.MayOn(identity.ScopeControl, name) && x.who.MayOn(identity.ScopeRead, name)
+	return x.Who.MayOn(identity.ScopeControl, name) && x.Who.MayOn(identity.ScopeRead, name)
 }
 
 // webhookOf finds the webhook in the path. For a sender that may not use it, the webhook does not exist.
-func (s *Server) webhookOf(x *exchange) (webhook.Hook, error) {
-	hook, err := s.opts.Webhooks.Find(x.who.Tenant, x.r.PathValue("id"))
-	if err == nil && !x.mayUseWebhook(&hook) {
+func (s *Server) webhookOf(x *web.Exchange) (webhook.Hook, error) {
+	hook, err := s.opts.Webhooks.Find(x.Who.Tenant, x.R.PathValue("id"))
+	if err == nil && !mayUseWebhook(x, &hook) {
 		err = reprise.ErrNotFound
 	}
 	if err != nil {
@@ -102,24 +101,24 @@ func (s *Server) webhookOf(x *exchange) (webhook.Hook, error) {
 	return hook, nil
 }
 
-func (s *Server) listWebhooks(x *exchange) error {
+func (s *Server) listWebhooks(x *web.Exchange) error {
 	shown := []webhookBody{}
-	for _, hook := range s.opts.Webhooks.List(x.who.Tenant) {
-		if x.mayUseWebhook(&hook) {
+	for _, hook := range s.opts.Webhooks.List(x.Who.Tenant) {
+		if mayUseWebhook(x, &hook) {
 			shown = append(shown, showHook(&hook, ""))
 		}
 	}
-	return s.answer(x, http.StatusOK, struct {
+	return x.Answer(http.StatusOK, struct {
 		Webhooks []webhookBody `json:"webhooks"`
 	}{shown})
 }
 
-func (s *Server) showWebhook(x *exchange) error {
+func (s *Server) showWebhook(x *web.Exchange) error {
 	hook, err := s.webhookOf(x)
 	if err != nil {
 		return err
 	}
-	p, err := s.opts.Webhooks.Progress(x.r.Context(), &hook)
+	p, err := s.opts.Webhooks.Progress(x.R.Context(), &hook)
 	if err != nil {
 		return err
 	}
@@ -127,10 +126,10 @@ func (s *Server) showWebhook(x *exchange) error {
 	body.Progress = &webhookProgress{
 		p.Queued, p.Sent, p.Dropped, timeIf(p.Succeeded), timeIf(p.Failing), p.Status, p.Error,
 	}
-	return s.answer(x, http.StatusOK, body)
+	return x.Answer(http.StatusOK, body)
 }
 
-func (s *Server) addWebhook(x *exchange) error {
+func (s *Server) addWebhook(x *web.Exchange) error {
 	var body struct {
 		URL    string   `json:"url"`
 		Source string   `json:"source"`
@@ -139,70 +138,70 @@ func (s *Server) addWebhook(x *exchange) error {
 		Types  []string `json:"types"`
 		Secret string   `json:"secret"`
 	}
-	if err := s.decodeBody(x, &body); err != nil {
+	if err := x.DecodeBody(&body); err != nil {
 		return err
 	}
 	asked := webhook.Hook{Stream: body.Stream, Prefix: body.Prefix}
-	if body.URL != "" && !x.mayUseWebhook(&asked) {
+	if body.URL != "" && !mayUseWebhook(x, &asked) {
 		return fmt.Errorf("%w: a webhook needs the scopes \"control\" and \"read\" for all that it tells of",
 			identity.ErrForbidden)
 	}
-	hook, err := s.opts.Webhooks.Add(x.r.Context(), webhook.Request{
-		Tenant: x.who.Tenant, Principal: x.who.Name, URL: body.URL, Source: webhook.Source(body.Source),
+	hook, err := s.opts.Webhooks.Add(x.R.Context(), webhook.Request{
+		Tenant: x.Who.Tenant, Principal: x.Who.Name, URL: body.URL, Source: webhook.Source(body.Source),
 		Stream: body.Stream, Prefix: body.Prefix, Types: body.Types, Secret: body.Secret,
 	})
 	if err != nil {
 		return err
 	}
-	s.recordMade(x, webhookPath(hook.ID))
-	x.w.Header().Set("Location", webhookPath(hook.ID))
-	return s.answer(x, http.StatusCreated, showHook(&hook, hook.Secrets[0].Text))
+	x.Made(webhookPath(hook.ID))
+	x.W.Header().Set("Location", webhookPath(hook.ID))
+	return x.Answer(http.StatusCreated, showHook(&hook, hook.Secrets[0].Text))
 }
 
-func (s *Server) removeWebhook(x *exchange) error {
+func (s *Server) removeWebhook(x *web.Exchange) error {
 	hook, err := s.webhookOf(x)
 	if err == nil {
-		err = s.opts.Webhooks.Remove(x.r.Context(), hook.Tenant, hook.ID)
+		err = s.opts.Webhooks.Remove(x.R.Context(), hook.Tenant, hook.ID)
 	}
 	if err != nil {
 		return err
 	}
-	return x.done()
+	return x.Done()
 }
 
 // secretOverlap is how long the previous secret also signs after a rotation.
 const secretOverlap = 24 * time.Hour
 
-func (s *Server) rotateWebhook(x *exchange) error {
+func (s *Server) rotateWebhook(x *web.Exchange) error {
 	hook, err := s.webhookOf(x)
 	if err == nil {
-		hook, err = s.opts.Webhooks.Rotate(x.r.Context(), hook.Tenant, hook.ID, secretOverlap)
+		hook, err = s.opts.Webhooks.Rotate(x.R.Context(), hook.Tenant, hook.ID, secretOverlap)
 	}
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, showHook(&hook, hook.Secrets[0].Text))
+	return x.Answer(http.StatusOK, showHook(&hook, hook.Secrets[0].Text))
 }
 
-func (s *Server) enableWebhook(x *exchange) error {
+func (s *Server) enableWebhook(x *web.Exchange) error {
 	hook, err := s.webhookOf(x)
 	if err == nil {
-		hook, err = s.opts.Webhooks.Enable(x.r.Context(), hook.Tenant, hook.ID, x.who.Name)
+		hook, err = s.opts.Webhooks.Enable(x.R.Context(), hook.Tenant, hook.ID, x.Who.Name)
 	}
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, showHook(&hook, ""))
+	return x.Answer(http.StatusOK, showHook(&hook, ""))
 }
 
-func (s *Server) testWebhook(x *exchange) error {
+func (s *Server) testWebhook(x *web.Exchange) error {
 	hook, err := s.webhookOf(x)
 	if err != nil {
 		return err
 	}
-	answer, err := s.opts.Webhooks.Test(x.r.Context(), hook.Tenant, hook.ID)
+	answer, err := s.opts.Webhooks.Test(x.R.Context(), hook.Tenant, hook.ID)
 	if err != nil {
 		return err
 	}
-	return s.answer(x, http.StatusOK, answer)
+	return x.Answer(http.StatusOK, answer)
 }

@@ -78,6 +78,27 @@ func TestImportsPointToTheRoot(t *testing.T) {
 	}
 }
 
+// TestWebNamesNoCapability: the core of the HTTP API knows senders and bodies, and no capability.
+func TestWebNamesNoCapability(t *testing.T) {
+	top(t)
+	core := []string{
+		"httpserver", "identity", "jsonscan", "otlp", "park", "problem", "tracecontext", // and the root
+	}
+	found := 0
+	for _, path := range imports(t, "internal/web") {
+		name, ours := strings.CutPrefix(path, "reprise/internal/")
+		if ours || strings.HasPrefix(path, "reprise/") {
+			found++
+		}
+		if !ours && strings.HasPrefix(path, "reprise/") || ours && !slices.Contains(core, name) {
+			t.Errorf("internal/web imports %s", path)
+		}
+	}
+	if found == 0 {
+		t.Error("what internal/web imports was not looked at")
+	}
+}
+
 // imports are what the package in dir imports, without its tests.
 func imports(t *testing.T, dir string) []string {
 	t.Helper()

@@ -37,7 +37,7 @@ var clientMutants = []mutant{
 	},
 	{
 		name: "an integer has no fraction of zeros", rule: "docs/protocol.md, JSON Schema",
-		file: "internal/api/decode.go", old: "		dropZeroFraction(text)\n", new: "",
+		file: "internal/web/decode.go", old: "		dropZeroFraction(text)\n", new: "",
 		pkg: "./internal/api", run: "TestIntegersWithAFractionOfZeros",
 	},
 	{
@@ -138,7 +138,7 @@ var clientMutants = []mutant{
 	},
 	{
 		name: "published JSON is nested without a limit", rule: "client rule 11",
-		file: "internal/api/decode.go", old: "		if jsonscan.Depth(text) > jsonscan.MaxDepth {\n",
+		file: "internal/web/decode.go", old: "		if jsonscan.Depth(text) > jsonscan.MaxDepth {\n",
 		new: "		if false {\n",
 		pkg: "./internal/api", run: "TestPublishRefusesDeepNesting",
 	},

@@ -157,7 +157,7 @@ var durableMutants = []mutant{
 	{
 		name: "anybody may run commands as anybody", rule: "user needs the scope admin",
 		file: "internal/api/executions.go",
-		old:  "		return x.needs(identity.ScopeAdmin)\n", new: "		return nil\n",
+		old:  "		return x.Needs(identity.ScopeAdmin)\n", new: "		return nil\n",
 		pkg: "./internal/api", run: "TestUserNeedsAdmin",
 	},
 	{

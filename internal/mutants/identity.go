@@ -28,7 +28,7 @@ var identityMutants = []mutant{
 	{
 		name: "the time of a refusal tells what exists", rule: "R10.2",
 		file: "internal/api/grants.go",
-		old:  "		identity.EvenOut(x.r.Context(), begun)\n", new: "		_ = begun\n",
+		old:  "		identity.EvenOut(x.R.Context(), begun)\n", new: "		_ = begun\n",
 		pkg: "./internal/api", run: "TestAnswersTakeTheSameTime",
 	},
 	{
@@ -130,12 +130,12 @@ var identityMutants = []mutant{
 	},
 	{
 		name: "a prefix permits MCP sessions", rule: "R10.2",
-		file: "internal/api/mcpsessions.go", old: "	if !x.who.MayAll(scope) {", new: "	if false {",
+		file: "internal/api/mcpsessions.go", old: "	if !x.Who.MayAll(scope) {", new: "	if false {",
 		pkg: "./cmd/reprise", run: "TestGatewayShowsSessionsAndTasks",
 	},
 	{
 		name: "a task is shown to others of its tenant", rule: "R10.2",
-		file: "internal/api/tasks.go", old: "err == nil && !x.mayTask(task.Principal)", new: "false",
+		file: "internal/api/tasks.go", old: "err == nil && !mayTask(x, task.Principal)", new: "false",
 		pkg: "./cmd/reprise", run: "TestGatewayShowsSessionsAndTasks",
 	},
 	{

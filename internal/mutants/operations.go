@@ -7,8 +7,8 @@ var operationMutants = []mutant{
 	{
 		name: "a change needs no more than reading", rule: "R3.1; docs/security.md",
 		file: "internal/api/streams.go",
-		old:  "func (s *Server) configureStream(x *exchange) error {\n	stream, err := s.stream(x, identity.ScopeControl)",
-		new:  "func (s *Server) configureStream(x *exchange) error {\n	stream, err := s.stream(x, identity.ScopeRead)",
+		old:  "func (s *Server) configureStream(x *web.Exchange) error {\n	stream, err := s.stream(x, identity.ScopeControl)",
+		new:  "func (s *Server) configureStream(x *web.Exchange) error {\n	stream, err := s.stream(x, identity.ScopeRead)",
 		pkg:  "./internal/api", run: "TestPatchNeedsControl",
 	},
 	{
@@ -37,7 +37,7 @@ var operationMutants = []mutant{
 	{
 		name: "a changed stream takes labels of the server", rule: "R3.1",
 		file: "internal/api/streams.go",
-		old:  "		if _, given := body.Labels[own]; given {\n			return unprocessable(\"labels\", \"the label \"+own+\" is the server's own\")\n		}\n	}\n	info, err",
+		old:  "		if _, given := body.Labels[own]; given {\n			return web.Unprocessable(\"labels\", \"the label \"+own+\" is the server's own\")\n		}\n	}\n	info, err",
 		new:  "		_ = own\n	}\n	info, err",
 		pkg:  "./internal/api", run: "TestPatchRefuses",
 	},

@@ -26,7 +26,7 @@ var serverMutants = []mutant{
 	},
 	{
 		name: "a reader that goes is counted for ever", rule: "docs/security.md, quotas",
-		file: "internal/api/events.go", old: "	x.atEnd(release)\n", new: "	_ = release\n",
+		file: "internal/api/events.go", old: "	x.AtEnd(release)\n", new: "	_ = release\n",
 		pkg: "./internal/api", run: "TestClientsThatGoLeaveNothing",
 	},
 	{
@@ -121,7 +121,7 @@ var serverMutants = []mutant{
 		name: "a prefix does not bound the sessions that are read",
 		rule: "G8",
 		file: "internal/api/grants.go",
-		old:  "return x.who.MayReadAs(key, session) })",
+		old:  "return x.Who.MayReadAs(key, session) })",
 		new:  "return key.Name != session })",
 		pkg:  "./internal/api",
 		run:  "TestScopePrefixHidesOtherNames",
@@ -151,8 +151,8 @@ var serverMutants = []mutant{
 	},
 	{
 		name: "a change is made before its record", rule: "R10.6",
-		file: "internal/api/audit.go", old: "	return s.opts.Audit.Record(x.r.Context(), s.entry(x, rt))\n",
-		new: "	s.opts.Audit.Note(s.entry(x, rt))\n	return nil\n",
+		file: "internal/web/journal.go", old: "	return m.opts.Journal.Record(x.R.Context(), act(x, rt))\n",
+		new: "	m.opts.Journal.Note(act(x, rt))\n	return nil\n",
 		pkg: "./internal/api", run: "TestChangesFailWithTheirRecord",
 	},
 }
@@ -185,7 +185,7 @@ var outsideMutants = []mutant{
 	{
 		name: "outside: streams of another tenant are listed", rule: "G8",
 		file:    "internal/api/streams.go",
-		old:     "q := reprise.ListQuery{Tenant: x.who.Tenant, Limit: limit, After: cursor}",
+		old:     "q := reprise.ListQuery{Tenant: x.Who.Tenant, Limit: limit, After: cursor}",
 		new:     "q := reprise.ListQuery{Tenant: reprise.DefaultTenant, Limit: limit, After: cursor}",
 		torture: "-stores memory -for 15s -seed 1",
 	},

@@ -1,4 +1,4 @@
-package api
+package web
 
 import (
 	"mime"
@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// asksForEvents reports whether the client names a type of a response that goes on. Which one it prefers is not looked
+// AsksForEvents reports whether the client names a type of a response that goes on. Which one it prefers is not looked
 // at.
-func asksForEvents(r *http.Request) bool {
+func AsksForEvents(r *http.Request) bool {
 	accept := r.Header.Get("Accept")
-	return strings.Contains(accept, sseType) || strings.Contains(accept, ndjsonType)
+	return strings.Contains(accept, SSE) || strings.Contains(accept, NDJSON)
 }
 
-// accepts selects the media type that the client prefers among the offered ones, as in RFC 9110, section 12.5.1. The
+// Accepts selects the media type that the client prefers among the offered ones, as in RFC 9110, section 12.5.1. The
 // first one is the default for a client without a preference: a stream must be requested explicitly. Among types of
 // equal weight, an explicitly named stream type precedes the first one, because a client that names it can follow it.
-func accepts(r *http.Request, offered ...string) (string, error) {
+func Accepts(r *http.Request, offered ...string) (string, error) {
 	header := strings.Join(r.Header.Values("Accept"), ",")
 	if i := slices.Index(offered, header); i >= 0 { // which needs no parsing
 		return offered[i], nil
@@ -34,7 +34,7 @@ func accepts(r *http.Request, offered ...string) (string, error) {
 		}
 	}
 	if best == "" {
-		return "", invalidStatus(http.StatusNotAcceptable, "there is "+strings.Join(offered, ", "))
+		return "", InvalidStatus(http.StatusNotAcceptable, "there is "+strings.Join(offered, ", "))
 	}
 	return best, nil
 }

@@ -1,4 +1,4 @@
-package api
+package web
 
 import (
 	"bytes"
@@ -21,61 +21,62 @@ import (
 	"reprise/internal/problem"
 )
 
+// The media types of bodies and answers.
 const (
-	jsonType   = "application/json"
-	htmlType   = "text/html"
-	ndjsonType = "application/x-ndjson"
-	sseType    = "text/event-stream"
+	JSON   = "application/json"
+	HTML   = "text/html"
+	NDJSON = "application/x-ndjson"
+	SSE    = "text/event-stream"
 )
 
-// body returns the body of the request, which fails with *http.MaxBytesError beyond
-// limit bytes and when the client pauses for longer than BodyTimeout (see serve).
-func (s *Server) body(x *exchange, limit int64) (io.Reader, error) {
-	if x.r.ContentLength > limit {
+// Body returns the body of the request, which fails with *http.MaxBytesError beyond
+// limit bytes and when the client pauses for longer than BodyTimeout (see Options).
+func (x *Exchange) Body(limit int64) (io.Reader, error) {
+	if x.R.ContentLength > limit {
 		return nil, problem.PayloadTooLarge(limit)
 	}
-	return http.MaxBytesReader(x.w, x.r.Body, limit), nil
+	return http.MaxBytesReader(x.W, x.R.Body, limit), nil
 }
 
-// readBody reads a whole body of at most limit bytes.
-func (s *Server) readBody(x *exchange, limit int64) ([]byte, error) {
-	body, err := s.body(x, limit)
+// ReadBody reads a whole body of at most limit bytes.
+func (x *Exchange) ReadBody(limit int64) ([]byte, error) {
+	body, err := x.Body(limit)
 	if err != nil {
 		return nil, err
 	}
-	if n := x.r.ContentLength; n >= 0 { // at most limit
+	if n := x.R.ContentLength; n >= 0 { // at most limit
 		text := make([]byte, n)
 		if _, err := io.ReadFull(body, text); err != nil {
-			return nil, bodyError(err)
+			return nil, BodyError(err)
 		}
 		return text, nil
 	}
 	text, err := io.ReadAll(body)
 	if err != nil {
-		return nil, bodyError(err)
+		return nil, BodyError(err)
 	}
 	return text, nil
 }
 
-// bodyError classifies the errors of reading a body.
-func bodyError(err error) error {
+// BodyError classifies the errors of reading a body.
+func BodyError(err error) error {
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 		return err
 	}
 	if errors.Is(err, identity.ErrUnauthenticated) { // meanwhile
 		return err
 	}
-	return badRequest("", "the body did not arrive whole")
+	return BadRequest("", "the body did not arrive whole")
 }
 
-// mediaType returns the media type of the body, in lower case and without parameters, or "".
-func mediaType(r *http.Request) string {
+// MediaType returns the media type of the body, in lower case and without parameters, or "".
+func MediaType(r *http.Request) string {
 	header := r.Header.Get("Content-Type")
 	switch header { // which need no parsing
-	case jsonType:
-		return jsonType
-	case ndjsonType:
-		return ndjsonType
+	case JSON:
+		return JSON
+	case NDJSON:
+		return NDJSON
 	}
 	if parsed, _, err := mime.ParseMediaType(header); err == nil {
 		return parsed
@@ -83,55 +84,65 @@ func mediaType(r *http.Request) string {
 	return strings.ToLower(strings.TrimSpace(header))
 }
 
-// decodeBody reads a body of JSON into v, a pointer to a struct, strictly.
-func (s *Server) decodeBody(x *exchange, v any) error {
-	text, err := s.readBody(x, s.opts.MaxBody)
+// DecodeBody reads a body of JSON into v, a pointer to a struct, strictly.
+func (x *Exchange) DecodeBody(v any) error {
+	text, err := x.ReadBody(x.mux.opts.MaxBody)
 	if err != nil {
 		return err
 	}
-	return decodeAs(mediaType(x.r), text, v)
+	return DecodeAs(MediaType(x.R), text, v)
 }
 
-// decodeAs is decode for a body of the only accepted media type.
-func decodeAs(mediaType string, text []byte, v any) error {
-	if mediaType != jsonType && (mediaType != "" || len(text) > 0) { // decode refuses a request without a body
-		return invalidStatus(http.StatusUnsupportedMediaType, "the body has to be "+jsonType)
+// DecodeOptional is DecodeBody for a body that need not be there.
+func (x *Exchange) DecodeOptional(v any) error {
+	text, err := x.ReadBody(x.mux.opts.MaxBody)
+	if err != nil || len(text) == 0 {
+		return err
 	}
-	return decode(text, v)
+	return DecodeAs(MediaType(x.R), text, v)
 }
 
-// decode reads JSON into v, a pointer to a struct. Text that is not JSON is refused with status 400. Unknown members
+// DecodeAs is Decode for a body of the only accepted media type.
+func DecodeAs(mediaType string, text []byte, v any) error {
+	if mediaType != JSON && (mediaType != "" || len(text) > 0) { // Decode refuses a request without a body
+		return InvalidStatus(http.StatusUnsupportedMediaType, "the body has to be "+JSON)
+	}
+	return Decode(text, v)
+}
+
+// Decode reads JSON into v, a pointer to a struct. Text that is not JSON is refused with status 400. Unknown members
 // and values of another type are refused with 422 and the path of the member, and so are values of any type that are
-// nested more than jsonscan.MaxDepth levels deep. Unlike encoding/json, decode compares names exactly, and takes 7.0
+// nested more than jsonscan.MaxDepth levels deep. Unlike encoding/json, Decode compares names exactly, and takes 7.0
 // for an integer. It may change text.
-func decode(text []byte, v any) error {
-	if err := checkJSON(text); err != nil {
+func Decode(text []byte, v any) error {
+	if err := CheckJSON(text); err != nil {
 		return err
 	}
 	if err := checkValue("", text, reflect.TypeOf(v).Elem()); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(text, v); err != nil {
-		return unprocessable("", err.Error())
+		return Unprocessable("", err.Error())
 	}
 	return nil
 }
 
-func checkJSON(text []byte) error {
+// CheckJSON refuses text that is not JSON in UTF-8.
+func CheckJSON(text []byte) error {
 	if len(bytes.TrimSpace(text)) == 0 {
-		return badRequest("", "a body of JSON is needed")
+		return BadRequest("", "a body of JSON is needed")
 	}
 	var value json.RawMessage
 	err := json.Unmarshal(text, &value)
 	syntax, ok := errors.AsType[*json.SyntaxError](err)
 	if ok && jsonscan.Depth(text[:syntax.Offset]) > jsonscan.MaxDepth { // encoding/json stops at 10,000
-		return unprocessable("", fmt.Sprintf("the body: byte %d: %s", syntax.Offset, tooDeep))
+		return Unprocessable("", fmt.Sprintf("the body: byte %d: %s", syntax.Offset, tooDeep))
 	}
 	if ok {
-		return badRequest("", fmt.Sprintf("the body is no JSON: byte %d: %v", syntax.Offset, syntax))
+		return BadRequest("", fmt.Sprintf("the body is no JSON: byte %d: %v", syntax.Offset, syntax))
 	}
 	if err != nil || !utf8.Valid(text) {
-		return badRequest("", "the body is no JSON in UTF-8")
+		return BadRequest("", "the body is no JSON in UTF-8")
 	}
 	return nil
 }
@@ -150,11 +161,11 @@ func checkValue(path string, text json.RawMessage, t reflect.Type) error {
 	switch {
 	case t == reflect.TypeFor[json.RawMessage](): // any value
 		if jsonscan.Depth(text) > jsonscan.MaxDepth {
-			return unprocessable(path, named(path)+tooDeep)
+			return Unprocessable(path, named(path)+tooDeep)
 		}
 		return nil
 	case string(text) == "null":
-		return unprocessable(path, named(path)+"null does not belong here")
+		return Unprocessable(path, named(path)+"null does not belong here")
 	case t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(textUnmarshaler):
 		return checkMembers(path, text, t)
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
@@ -165,13 +176,13 @@ func checkValue(path string, text json.RawMessage, t reflect.Type) error {
 	}
 	err := json.Unmarshal(text, reflect.New(t).Interface())
 	if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return unprocessable(path, named(path)+withArticle(mistyped.Value)+" does not belong here")
+		return Unprocessable(path, named(path)+withArticle(mistyped.Value)+" does not belong here")
 	}
 	if err != nil {
-		return unprocessable(path, named(path)+err.Error())
+		return Unprocessable(path, named(path)+err.Error())
 	}
 	if hasLoneSurrogate(text) {
-		return unprocessable(path, named(path)+"an escape such as \\ud800 is half of a character")
+		return Unprocessable(path, named(path)+"an escape such as \\ud800 is half of a character")
 	}
 	return nil
 }
@@ -232,28 +243,28 @@ func named(path string) string {
 func checkMembers(path string, text json.RawMessage, t reflect.Type) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	if open, err := decoder.Token(); err != nil || open != json.Delim('{') {
-		return unprocessable(path, named(path)+"an object is expected")
+		return Unprocessable(path, named(path)+"an object is expected")
 	}
 	known := fieldsByName(t)
 	var seen []string
 	for decoder.More() {
 		token, err := decoder.Token()
 		if err != nil {
-			return badRequest(path, err.Error())
+			return BadRequest(path, err.Error())
 		}
 		name, _ := token.(string) // a name is all that can stand here
 		at := join(path, name)
 		field, ok := known[name]
 		switch {
 		case !ok:
-			return unprocessable(httpserver.Clip(at, 128), "there is no such member")
+			return Unprocessable(httpserver.Clip(at, 128), "there is no such member")
 		case slices.Contains(seen, name):
-			return unprocessable(at, "the member is given twice")
+			return Unprocessable(at, "the member is given twice")
 		}
 		seen = append(seen, name)
 		var value json.RawMessage
 		if err := decoder.Decode(&value); err != nil {
-			return badRequest(at, err.Error())
+			return BadRequest(at, err.Error())
 		}
 		end := int(decoder.InputOffset())
 		if err := checkValue(at, text[end-len(value):end], field); err != nil {
@@ -266,7 +277,7 @@ func checkMembers(path string, text json.RawMessage, t reflect.Type) error {
 func checkItems(path string, text json.RawMessage, item reflect.Type) error {
 	var items []json.RawMessage
 	if err := json.Unmarshal(text, &items); err != nil {
-		return unprocessable(path, named(path)+"an array is expected")
+		return Unprocessable(path, named(path)+"an array is expected")
 	}
 	for i, text := range items {
 		if err := checkValue(path+"["+strconv.Itoa(i)+"]", text, item); err != nil {

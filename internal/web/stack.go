@@ -1,4 +1,4 @@
-package api
+package web
 
 // eventsStack, with the frames below, takes the stack of a goroutine of net/http to the size that a reader of events
 // needs, which is 16 KiB: the deepest call is the one in which net/http writes the head of the response.

@@ -1,4 +1,4 @@
-package api
+package web
 
 import (
 	"fmt"
@@ -46,28 +46,28 @@ var commonHeaders = []struct {
 
 // guard refuses repeated headers and cross-site requests of browsers, and answers preflight requests of browsers. It
 // reports whether the request may continue.
-func (s *Server) guard(w http.ResponseWriter, r *http.Request) bool {
+func (m *Mux) guard(w http.ResponseWriter, r *http.Request) bool {
 	h := w.Header()
 	for _, common := range commonHeaders {
 		h[common.name] = common.value
 	}
-	if !httpserver.HostAllowed(r, s.opts.Hosts) && !isHealthCheck(r) {
-		s.refuse(w, r, fmt.Errorf(
+	if !httpserver.HostAllowed(r, m.opts.Hosts) && !isHealthCheck(r) {
+		m.refuse(w, r, fmt.Errorf(
 			"%w: the server does not go by the name in the header Host; name it with --allow-host",
 			identity.ErrForbidden,
 		))
 		return false
 	}
 	if name := httpserver.RepeatedHeader(r); name != "" {
-		s.refuse(w, r, badRequest(name, httpserver.RepeatedDetail))
+		m.refuse(w, r, BadRequest(name, httpserver.RepeatedDetail))
 		return false
 	}
 	origin := r.Header.Get("Origin")
 	if origin == "" || httpserver.SameOrigin(origin, r.Host) {
 		return true
 	}
-	if !slices.Contains(s.opts.Origins, origin) {
-		s.refuse(w, r, fmt.Errorf("%w: pages of this origin may not use the server; name it with --allow-origin",
+	if !slices.Contains(m.opts.Origins, origin) {
+		m.refuse(w, r, fmt.Errorf("%w: pages of this origin may not use the server; name it with --allow-origin",
 			identity.ErrForbidden))
 		return false
 	}

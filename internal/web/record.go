@@ -1,4 +1,4 @@
-package api
+package web
 
 import (
 	"errors"
@@ -64,6 +64,9 @@ func (rec *record) end() {
 	}
 }
 
+// RecordOf returns the record of a request that was passed on; see Mux.Pass.
+func RecordOf(w http.ResponseWriter) *httpserver.Record { return &recordOf(w).Record }
+
 // recordOf finds the record behind the writer of a handler.
 func recordOf(w http.ResponseWriter) *record {
 	rec, ok := w.(*record)
@@ -75,47 +78,63 @@ func recordOf(w http.ResponseWriter) *record {
 
 // serve is the outermost layer: it names the request, bounds the answer in time, and
 // writes one line about it, whatever happens within.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	w, r, done := httpserver.GuardBody(w, r, s.opts.BodyTimeout)
+func (m *Mux) serve(w http.ResponseWriter, r *http.Request) {
+	w, r, done := httpserver.GuardBody(w, r, m.opts.BodyTimeout)
 	defer done()
 	rec := &record{route: "none"}
 	rec.Init(w, r)
-	r = s.beginSpan(rec, r)
+	r = m.beginSpan(rec, r)
 	defer func() {
 		v := recover()
 		if rec.seat.Parked() {
-			s.leaveParked(rec, r, v)
+			m.leaveParked(rec, r, v)
 			return
 		}
 		rec.end()
-		cut := v != nil && !s.panicked(rec, r, v)
+		cut := v != nil && !m.panicked(rec, r, v)
 		// What lies in buffers is sent after we return, and not for ever either.
-		rec.allowWrite(s.opts.WriteTimeout)
-		s.note(rec, r)
+		rec.allowWrite(m.opts.WriteTimeout)
+		m.note(rec, r)
 		if cut {
 			panic(http.ErrAbortHandler) // the client must see that the answer is cut short
 		}
 	}()
-	if s.guard(rec, r) {
-		s.route(rec, r)
+	if m.guard(rec, r) {
+		m.route(rec, r)
 	}
 }
 
+// ServeInside answers a request that is a part of another one, with a line in the log and a span of its own. Its head
+// was checked with that one.
+func (m *Mux) ServeInside(w http.ResponseWriter, r *http.Request) {
+	rec := &record{route: "none"}
+	rec.Init(w, r)
+	r = m.beginSpan(rec, r)
+	defer func() {
+		if v := recover(); v != nil {
+			m.panicked(rec, r, v) // in any case this part of the answer is over
+		}
+		rec.end()
+		m.note(rec, r)
+	}()
+	m.route(rec, r)
+}
+
 // leaveParked leaves a parked response. It is over when the client, the stream or the server ends it.
-func (s *Server) leaveParked(rec *record, r *http.Request, v any) {
+func (m *Mux) leaveParked(rec *record, r *http.Request, v any) {
 	// The method and the path share memory with the first line of the request.
 	method, path := strings.Clone(r.Method), strings.Clone(r.URL.Path)
 	remote, trace := r.RemoteAddr, r.Header[tracecontext.ParentHeader]
 	finish := func() {
-		_ = http.NewResponseController(rec).SetWriteDeadline(time.Now().Add(s.opts.WriteTimeout))
+		_ = http.NewResponseController(rec).SetWriteDeadline(time.Now().Add(m.opts.WriteTimeout))
 		rec.end()
-		s.note(rec, &http.Request{ // what is logged of it
+		m.note(rec, &http.Request{ // what is logged of it
 			Method: method, URL: &url.URL{Path: path}, RemoteAddr: remote,
 			Header: http.Header{tracecontext.ParentHeader: trace},
 		})
 	}
 	if v != nil {
-		s.panicked(rec, r, v)
+		m.panicked(rec, r, v)
 		rec.seat.Abort(finish)
 		return
 	}
@@ -123,11 +142,11 @@ func (s *Server) leaveParked(rec *record, r *http.Request, v any) {
 }
 
 // panicked answers for a handler that could not, and reports whether it was in time for that.
-func (s *Server) panicked(rec *record, r *http.Request, v any) (answered bool) {
+func (m *Mux) panicked(rec *record, r *http.Request, v any) (answered bool) {
 	if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		return false
 	}
-	s.opts.Logger.ErrorContext(r.Context(), "a handler panicked", "id", rec.ID, "panic", v,
+	m.opts.Logger.ErrorContext(r.Context(), "a handler panicked", "id", rec.ID, "panic", v,
 		"stack", string(debug.Stack()))
 	if rec.Begun() {
 		return false
@@ -136,11 +155,8 @@ func (s *Server) panicked(rec *record, r *http.Request, v any) (answered bool) {
 }
 
 // note counts and logs a request that is over.
-func (s *Server) note(rec *record, r *http.Request) {
-	s.opts.Metrics.request(rec.route, r.Method, rec.Status(r), rec.Took())
-	if rec.Code() != "" {
-		s.opts.Metrics.problems.With(string(rec.Code()), rec.route).Inc()
-	}
+func (m *Mux) note(rec *record, r *http.Request) {
+	m.opts.Observed(Observation{rec.route, r.Method, rec.Status(r), rec.Code(), rec.Took()})
 	rec.endSpan(r)
-	rec.Log(s.opts.Logger, r)
+	rec.Log(m.opts.Logger, r)
 }
