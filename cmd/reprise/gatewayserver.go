@@ -11,6 +11,7 @@ import (
 
 	"reprise"
 	"reprise/internal/api"
+	"reprise/internal/apikey"
 	"reprise/internal/gateway"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
@@ -19,6 +20,7 @@ import (
 	"reprise/internal/oidc"
 	"reprise/internal/problem"
 	"reprise/internal/storeurl"
+	"reprise/internal/web"
 	"reprise/mcp/mcphttp"
 	"reprise/mcp/mcptask"
 	"reprise/store/storewrap"
@@ -132,8 +134,12 @@ func (c *gatewayCmd) openEngine(
 		return err
 	}
 	apiMetrics.WatchLog(s.log)
+	var parts []web.Part
+	if s.keys != nil {
+		parts = append(parts, apikey.API{Keys: s.keys})
+	}
 	management, err := api.NewManagement(s.log, gate, &api.Options{
-		Hosts: c.AllowHost, Origins: c.AllowOrigin, Keys: s.keys, Audit: s.audit, Metrics: apiMetrics, Logger: s.logger,
+		Hosts: c.AllowHost, Origins: c.AllowOrigin, Parts: parts, Audit: s.audit, Metrics: apiMetrics, Logger: s.logger,
 		Quotas: s.quotas.Book, MCPSessions: s.sessions(), MCPTasks: s.tasks(),
 	})
 	if err != nil {

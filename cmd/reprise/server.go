@@ -27,6 +27,7 @@ import (
 	"reprise/internal/roster"
 	"reprise/internal/schedule"
 	"reprise/internal/storeurl"
+	"reprise/internal/web"
 	"reprise/internal/webhook"
 	"reprise/replica"
 	"reprise/store/storewrap"
@@ -185,10 +186,9 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	handler, err := api.New(s.log, s.host, gate, &api.Options{
 		Version: buildVersion(),
 		Hosts:   c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: s.front.console,
-		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Keys: s.keys, Audit: s.audit,
-		MCPSessions: s.mcp.endpoints(), MCPTasks: s.mcp.tasks(), Replicas: s.roster, Temp: s.dir.path, Files: s.files,
-		Watches: s.watches, Parking: s.front.parking,
-		Webhooks: s.webhooks, Schedules: s.schedules, Issuers: s.issuers, Quotas: s.quotas.Book,
+		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Audit: s.audit,
+		MCPSessions: s.mcp.endpoints(), MCPTasks: s.mcp.tasks(), Temp: s.dir.path, Files: s.files,
+		Watches: s.watches, Parking: s.front.parking, Issuers: s.issuers, Quotas: s.quotas.Book, Parts: s.parts(),
 		NoCompression: !c.Compress, Tracer: s.telemetry.tracer, Token: s.proofToken(c),
 	})
 	if err != nil {
@@ -200,6 +200,18 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	s.front.http.RegisterOnShutdown(handler.Drain)
 	s.front.serve(handler)
 	return nil
+}
+
+// parts are the capabilities that bring their own paths.
+func (s *server) parts() []web.Part {
+	parts := []web.Part{webhook.API{Hooks: s.webhooks}, schedule.API{Schedules: s.schedules}}
+	if s.roster != nil {
+		parts = append(parts, roster.API{Roster: s.roster})
+	}
+	if s.keys != nil {
+		parts = append(parts, apikey.API{Keys: s.keys})
+	}
+	return parts
 }
 
 // serve answers requests until please is done, and then stops: readers are told to come back, and running commands

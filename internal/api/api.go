@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/internal/apikey"
 	"reprise/internal/audit"
 	"reprise/internal/execution"
 	"reprise/internal/files"
@@ -17,10 +16,7 @@ import (
 	"reprise/internal/otlp"
 	"reprise/internal/park"
 	"reprise/internal/quota"
-	"reprise/internal/roster"
-	"reprise/internal/schedule"
 	"reprise/internal/web"
-	"reprise/internal/webhook"
 )
 
 // Options are the settings of a Server. The zero value of each field means its default.
@@ -60,8 +56,8 @@ type Options struct {
 	// Store is the store of the Log with its wrappers. /v1/store shows, checks and backs it up. Default: none; these
 	// paths do not exist.
 	Store reprise.Store
-	// Keys are the API keys that /v1/keys shows and changes. Default: none, and these paths do not exist.
-	Keys *apikey.Registry
+	// Parts are further capabilities. Default: none.
+	Parts []web.Part
 	// Issuers, if not nil, are the identity providers whose tokens the gate takes: what OAuth clients have to know of
 	// the server is answered then.
 	Issuers *oidc.Verifier
@@ -71,10 +67,6 @@ type Options struct {
 	// paths do not exist.
 	Files   *files.Roots
 	Watches *files.Watches
-	// Webhooks are what /v1/webhooks shows and changes. Default: none, and these paths do not exist.
-	Webhooks *webhook.Hooks
-	// Schedules are what /v1/schedules shows and changes. Default: none, and these paths do not exist.
-	Schedules *schedule.Schedules
 	// Token, if not "", is the token that the server proves to know. Clients that have found the token in a file of
 	// this machine require the proof before they send it.
 	Token string
@@ -87,8 +79,6 @@ type Options struct {
 	MCPSessions []MCPEndpoint
 	// MCPTasks are the endpoints whose tasks /v1/tasks shows and cancels. Default: none, and these paths do not exist.
 	MCPTasks []MCPTasks
-	// Replicas are the servers that /v1/replicas lists. Default: none, and the path does not exist.
-	Replicas *roster.Roster
 	// Metrics counts. Make it before the Log, which needs its hooks. Default: one
 	// that knows of HTTP alone.
 	Metrics *Metrics
@@ -148,8 +138,8 @@ func New(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts *Opti
 }
 
 // NewManagement returns a Server for a program without streams and executions, such as a gateway. It serves only
-// /v1/quota, /v1/mcp/sessions, /v1/tasks with Options.MCPTasks, /v1/keys with Options.Keys, and /v1/audit with
-// Options.Audit, which is in log. The error is that of New.
+// /v1/quota, /v1/mcp/sessions, /v1/tasks with Options.MCPTasks, /v1/audit with Options.Audit, which is in log, and the
+// paths of Options.Parts. The error is that of New.
 func NewManagement(log *reprise.Log, gate *identity.Gate, opts *Options) (*Server, error) {
 	s, err := newServer(log, nil, gate, opts)
 	if err != nil {

@@ -1,6 +1,12 @@
 package api
 
-import "reprise/internal/web"
+import (
+	"reprise/internal/apikey"
+	"reprise/internal/roster"
+	"reprise/internal/schedule"
+	"reprise/internal/web"
+	"reprise/internal/webhook"
+)
 
 // Operations returns the operations of a Server that has everything.
 func Operations() []web.Operation {
@@ -8,6 +14,7 @@ func Operations() []web.Operation {
 	if err != nil {
 		panic(err)
 	}
-	new(Server).routes(m, true)
+	s := &Server{opts: Options{Parts: []web.Part{webhook.API{}, schedule.API{}, roster.API{}, apikey.API{}}}}
+	s.routes(m, true)
 	return m.Operations()
 }

@@ -133,7 +133,7 @@ func start(tb testing.TB, s setup) *fixture {
 	}
 	w.host, err = execution.Open(context.Background(), w.log, &s.host)
 	w.ok(err)
-	s.api.Store, s.api.Keys, s.api.Token = s.store, w.keys, token
+	s.api.Store, s.api.Token = s.store, token
 	if s.audit {
 		s.api.Audit, err = audit.Open(context.Background(), w.log, keys,
 			&audit.Options{
@@ -168,7 +168,10 @@ func start(tb testing.TB, s setup) *fixture {
 		}, Show: w.host.Show, Principal: gate.Named,
 	})
 	w.ok(err)
-	s.api.Webhooks, s.api.Schedules = w.hooks, w.timed
+	s.api.Parts = append(s.api.Parts, webhook.API{Hooks: w.hooks}, schedule.API{Schedules: w.timed})
+	if w.keys != nil {
+		s.api.Parts = append(s.api.Parts, apikey.API{Keys: w.keys})
+	}
 	w.server, err = api.New(w.log, w.host, gate, &s.api)
 	w.ok(err)
 	w.http = httptest.NewUnstartedServer(nil)

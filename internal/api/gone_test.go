@@ -20,6 +20,7 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/schedule"
+	"reprise/internal/web"
 	"reprise/internal/webhook"
 	"reprise/store/memstore"
 )
@@ -210,7 +211,9 @@ func goneServer(t *testing.T, store reprise.Store) (server *api.Server, closeAll
 		}, Show: host.Show, Principal: gate.Named,
 	})
 	must(err)
-	server, err = api.New(log, host, gate, &api.Options{Store: store, Webhooks: hooks, Schedules: timed, Logger: quiet})
+	server, err = api.New(log, host, gate, &api.Options{Store: store, Logger: quiet, Parts: []web.Part{
+		webhook.API{Hooks: hooks}, schedule.API{Schedules: timed},
+	}})
 	must(err)
 	for name, event := range map[string]reprise.Event{
 		"here":           {Type: "note", Data: []byte("1")},

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"time"
 
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/web"
+	"reprise/internal/wire"
 	"reprise/mcp/mcphttp"
 )
 
@@ -67,7 +67,7 @@ type mcpCallBody struct {
 func showMCPCall(c *mcphttp.CallInfo) mcpCallBody {
 	b := mcpCallBody{
 		ID: c.ID, Method: c.Method, Name: c.Name, Requests: c.Requests, Status: "running",
-		Created: timeOf(c.Created), Ended: timeOrNull(c.Ended), Events: c.Events, Bytes: c.Bytes,
+		Created: wire.At(c.Created), Ended: wire.NonZero(c.Ended), Events: c.Events, Bytes: c.Bytes,
 	}
 	if b.Ended != nil {
 		b.Status = "answered"
@@ -86,13 +86,11 @@ func (e *MCPEndpoint) show(s *mcphttp.SessionInfo) mcpSessionBody {
 	self := mcpSessionsPath + "/" + url.PathEscape(s.ID)
 	return mcpSessionBody{
 		ID: s.ID, Endpoint: e.Name, Client: mcpClientBody{s.Client, s.ClientVersion}, Version: s.Version,
-		Principal: s.Principal, Created: timeOf(s.Created), LastActivity: timeOf(s.Used),
+		Principal: s.Principal, Created: wire.At(s.Created), LastActivity: wire.At(s.Used),
 		Streams: s.Streams, Running: s.Running, Bytes: s.Bytes,
 		Links: mcpSessionLinks{Self: self, Calls: self + "/calls"},
 	}
 }
-
-func timeOf(t time.Time) execution.Time { return execution.Time{Time: t.UTC()} }
 
 // endpointsFor returns the endpoints whose sessions a scope permits. Sessions of MCP do not belong to a session of
 // executions, so a scope with a prefix permits none.

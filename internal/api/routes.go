@@ -27,11 +27,7 @@ func (s *Server) routes(m *web.Mux, all bool) {
 		{s.host != nil && s.opts.Token != "", s.proofRoutes},
 		{s.host != nil && s.opts.Store != nil, s.storeRoutes},
 		{s.host != nil && s.opts.Files != nil, s.fileRoutes},
-		{s.host != nil && s.opts.Webhooks != nil, s.webhookRoutes},
-		{s.host != nil && s.opts.Schedules != nil, s.scheduleRoutes},
-		{s.host != nil && s.opts.Replicas != nil, s.replicaRoutes},
 		{true, s.quotaRoutes},
-		{s.opts.Keys != nil, s.keyRoutes},
 		{s.opts.Audit != nil, s.auditRoutes},
 		{true, s.mcpSessionRoutes},
 		{len(s.opts.MCPTasks) > 0, s.taskRoutes},
@@ -39,6 +35,9 @@ func (s *Server) routes(m *web.Mux, all bool) {
 		if part.there || all {
 			part.add(m)
 		}
+	}
+	for _, part := range s.opts.Parts {
+		part.Routes(m)
 	}
 	if s.opts.MCP != nil {
 		m.Pass(mcpPath, mcpPath, http.HandlerFunc(s.passToMCP))
@@ -110,15 +109,6 @@ func (s *Server) proofRoutes(m *web.Mux) {
 
 func (s *Server) quotaRoutes(m *web.Mux) {
 	m.Handle("GET", "/v1/quota", web.Anybody, []string{"tenant", "principal"}, s.showQuota)
-}
-
-func (s *Server) keyRoutes(m *web.Mux) {
-	m.Handle("GET", "/v1/keys", identity.ScopeAdmin, nil, s.listKeys)
-	m.Handle("POST", "/v1/keys", identity.ScopeAdmin, nil, s.addKey)
-	m.Handle("GET", "/v1/keys/{id}", identity.ScopeAdmin, nil, s.showKey)
-	m.Handle("DELETE", "/v1/keys/{id}", identity.ScopeAdmin, nil, s.revokeKey)
-	m.Handle("POST", "/v1/keys/{id}/rotate", identity.ScopeAdmin, nil, s.rotateKey)
-	m.Handle("PUT", "/v1/keys/{id}/limits", identity.ScopeAdmin, nil, s.limitKey)
 }
 
 func (s *Server) auditRoutes(m *web.Mux) {

@@ -11,6 +11,7 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/web"
+	"reprise/internal/wire"
 	"reprise/mcp/mcptask"
 )
 
@@ -58,7 +59,7 @@ type taskLinks struct {
 func (e *MCPTasks) show(t *mcptask.TaskInfo) taskBody {
 	b := taskBody{
 		ID: t.ID, Endpoint: e.Name, Tool: t.Tool, Status: t.Status, Message: t.Message, Principal: t.Principal,
-		Created: timeOf(t.Created), Updated: timeOf(t.Updated), Expires: timeOrNull(t.Expires),
+		Created: wire.At(t.Created), Updated: wire.At(t.Updated), Expires: wire.NonZero(t.Expires),
 		CancelRequested: t.CancelRequested, Links: taskLinks{Self: tasksPath + "/" + url.PathEscape(t.ID)},
 	}
 	if !t.Expires.IsZero() {

@@ -62,12 +62,13 @@ func (w *fixture) openTasks(opts *api.Options) (closeAll func()) {
 		return in.Execution
 	}
 	opts.MCPTasks = []api.MCPTasks{{Name: "tasks", Tasks: tasks, Execution: executionOf}}
-	opts.Replicas = roster.New(roster.Options{Name: "alone", About: func() roster.About {
+	servers := roster.New(roster.Options{Name: "alone", About: func() roster.About {
 		return roster.About{
 			URL: "http://127.0.0.1:1", Version: "test", Started: started,
 			Running: w.host.Counts().Running, Streams: w.log.Memory().Streams,
 		}
 	}})
+	opts.Parts = append(opts.Parts, roster.API{Roster: servers})
 	return func() {
 		w.ok(handler.Close())
 		w.ok(tasks.Close())

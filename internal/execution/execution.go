@@ -1,12 +1,10 @@
 package execution
 
 import (
-	"encoding/json"
-	"time"
-
 	"reprise/client"
 	"reprise/internal/artifact"
 	"reprise/internal/isolation"
+	"reprise/internal/wire"
 )
 
 // Execution describes one run of a command. It is the body of GET /v1/executions/{id}, except the links, which package
@@ -139,12 +137,5 @@ type Isolation struct {
 	Layers isolation.Layers `json:"layers,omitzero"`
 }
 
-// Time is written as RFC 3339 in UTC with milliseconds.
-type Time struct{ time.Time }
-
-const timeLayout = "2006-01-02T15:04:05.000Z07:00"
-
-// MarshalJSON is the inverse of time.Time.UnmarshalJSON for whole milliseconds.
-func (t Time) MarshalJSON() ([]byte, error) {
-	return json.Marshal(t.UTC().Format(timeLayout))
-}
+// Time is a time in JSON.
+type Time = wire.Time

@@ -103,6 +103,9 @@ type Mux struct {
 	drain    context.CancelCauseFunc
 }
 
+// Part is a capability with paths of its own.
+type Part interface{ Routes(m *Mux) }
+
 // operations are the routes of one path, by method.
 type operations struct {
 	path    string

@@ -1,20 +1,19 @@
-package api
+package roster
 
 import (
 	"net/http"
-	"time"
 
-	"reprise/internal/execution"
 	"reprise/internal/identity"
-	"reprise/internal/roster"
 	"reprise/internal/web"
+	"reprise/internal/wire"
 )
 
-// replicasPath is where the servers that share the store are listed.
-const replicasPath = "/v1/replicas"
+// API lists the servers that share a store over HTTP.
+type API struct{ Roster *Roster }
 
-func (s *Server) replicaRoutes(m *web.Mux) {
-	m.Handle("GET", replicasPath, identity.ScopeAdmin, []string{"limit", "cursor"}, s.listReplicas)
+// Routes implements web.Part.
+func (a API) Routes(m *web.Mux) {
+	m.Handle("GET", "/v1/replicas", identity.ScopeAdmin, []string{"limit", "cursor"}, a.list)
 }
 
 // replicaBody is how a server is shown. What only the server itself knows is null if it does not answer.
@@ -24,9 +23,9 @@ type replicaBody struct {
 	Answers       bool               `json:"answers"`
 	URL           *string            `json:"url"`
 	Version       *string            `json:"version"`
-	Started       *execution.Time    `json:"started"`
-	Joined        *execution.Time    `json:"joined"`
-	LastHeartbeat *execution.Time    `json:"last_heartbeat"`
+	Started       *wire.Time         `json:"started"`
+	Joined        *wire.Time         `json:"joined"`
+	LastHeartbeat *wire.Time         `json:"last_heartbeat"`
 	Executions    *replicaExecutions `json:"executions"`
 	Streams       *int               `json:"streams"`
 }
@@ -36,33 +35,24 @@ type replicaExecutions struct {
 	Queued  int `json:"queued"`
 }
 
-func showReplica(s *roster.Server) replicaBody {
+func showReplica(s *Server) replicaBody {
 	b := replicaBody{
 		ID: s.ID, Self: s.Self, Answers: s.About != nil,
-		Joined: timeOrNull(s.Joined), LastHeartbeat: timeOrNull(s.Beat),
+		Joined: wire.NonZero(s.Joined), LastHeartbeat: wire.NonZero(s.Beat),
 	}
 	if a := s.About; a != nil {
-		b.URL, b.Version, b.Started, b.Streams = &a.URL, &a.Version, timeOrNull(a.Started), &a.Streams
+		b.URL, b.Version, b.Started, b.Streams = &a.URL, &a.Version, wire.NonZero(a.Started), &a.Streams
 		b.Executions = &replicaExecutions{a.Running, a.Queued}
 	}
 	return b
 }
 
-// timeOrNull returns nil for the zero time.
-func timeOrNull(t time.Time) *execution.Time {
-	if t.IsZero() {
-		return nil
-	}
-	shown := timeOf(t)
-	return &shown
-}
-
-func (s *Server) listReplicas(x *web.Exchange) error {
+func (a API) list(x *web.Exchange) error {
 	limit, cursor, err := x.Query.Page()
 	if err != nil {
 		return err
 	}
-	servers, next, err := s.opts.Replicas.List(x.R.Context(), cursor, limit)
+	servers, next, err := a.Roster.List(x.R.Context(), cursor, limit)
 	if err != nil {
 		return x.Query.ListError(err)
 	}

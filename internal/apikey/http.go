@@ -1,4 +1,4 @@
-package api
+package apikey
 
 import (
 	"net/http"
@@ -6,12 +6,25 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/internal/apikey"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/quota"
 	"reprise/internal/web"
+	"reprise/internal/wire"
 )
+
+// API shows and changes API keys over HTTP.
+type API struct{ Keys *Registry }
+
+// Routes implements web.Part.
+func (a API) Routes(m *web.Mux) {
+	m.Handle("GET", "/v1/keys", identity.ScopeAdmin, nil, a.list)
+	m.Handle("POST", "/v1/keys", identity.ScopeAdmin, nil, a.add)
+	m.Handle("GET", "/v1/keys/{id}", identity.ScopeAdmin, nil, a.show)
+	m.Handle("DELETE", "/v1/keys/{id}", identity.ScopeAdmin, nil, a.revoke)
+	m.Handle("POST", "/v1/keys/{id}/rotate", identity.ScopeAdmin, nil, a.rotate)
+	m.Handle("PUT", "/v1/keys/{id}/limits", identity.ScopeAdmin, nil, a.limit)
+}
 
 // keyBody is how an API key is shown.
 type keyBody struct {
@@ -20,55 +33,45 @@ type keyBody struct {
 	Tenant  reprise.Tenant   `json:"tenant"`
 	Scopes  []identity.Grant `json:"scopes"`
 	Limits  quota.Limits     `json:"limits,omitempty"`
-	Created execution.Time   `json:"created"`
-	Rotated *execution.Time  `json:"rotated"`
-	Expires *execution.Time  `json:"expires"`
-	Revoked *execution.Time  `json:"revoked"`
+	Created wire.Time        `json:"created"`
+	Rotated *wire.Time       `json:"rotated"`
+	Expires *wire.Time       `json:"expires"`
+	Revoked *wire.Time       `json:"revoked"`
 	// Key is the text of a new key, and "" otherwise.
-	Key   string   `json:"key,omitempty"`
-	Links keyLinks `json:"links"`
+	Key   string     `json:"key,omitempty"`
+	Links wire.Links `json:"links"`
 }
 
-type keyLinks struct {
-	Self string `json:"self"`
-}
-
-func showAPIKey(k *apikey.Key, text string) keyBody {
+func bodyOf(k *Key, text string) keyBody {
 	return keyBody{
 		ID: k.ID, Name: k.Name, Tenant: k.Tenant, Scopes: k.Scopes, Limits: k.Limits,
-		Created: timeOf(k.Created), Rotated: timeIf(k.Rotated), Expires: timeIf(k.Expires), Revoked: timeIf(k.Revoked),
-		Key: text, Links: keyLinks{keyPath(k.ID)},
+		Created: wire.At(k.Created), Rotated: wire.Given(k.Rotated), Expires: wire.Given(k.Expires),
+		Revoked: wire.Given(k.Revoked),
+		Key:     text, Links: wire.Links{Self: keyPath(k.ID)},
 	}
 }
 
 func keyPath(id string) string { return "/v1/keys/" + url.PathEscape(id) }
 
-func timeIf(t *time.Time) *execution.Time {
-	if t == nil {
-		return nil
-	}
-	return new(timeOf(*t))
-}
-
-func (s *Server) listKeys(x *web.Exchange) error {
+func (a API) list(x *web.Exchange) error {
 	shown := []keyBody{}
-	for _, key := range s.opts.Keys.List() {
-		shown = append(shown, showAPIKey(&key, ""))
+	for _, key := range a.Keys.List() {
+		shown = append(shown, bodyOf(&key, ""))
 	}
 	return x.Answer(http.StatusOK, struct {
 		Keys []keyBody `json:"keys"`
 	}{shown})
 }
 
-func (s *Server) showKey(x *web.Exchange) error {
-	key, err := s.opts.Keys.Key(x.R.PathValue("id"))
+func (a API) show(x *web.Exchange) error {
+	key, err := a.Keys.Key(x.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	return x.Answer(http.StatusOK, showAPIKey(&key, ""))
+	return x.Answer(http.StatusOK, bodyOf(&key, ""))
 }
 
-func (s *Server) addKey(x *web.Exchange) error {
+func (a API) add(x *web.Exchange) error {
 	var body struct {
 		Name   string             `json:"name"`
 		Tenant reprise.Tenant     `json:"tenant"`
@@ -79,7 +82,7 @@ func (s *Server) addKey(x *web.Exchange) error {
 	if err := x.DecodeBody(&body); err != nil {
 		return err
 	}
-	q := apikey.Request{Name: body.Name, Tenant: body.Tenant, Limits: body.Limits}
+	q := Request{Name: body.Name, Tenant: body.Tenant, Limits: body.Limits}
 	if q.Tenant == "" {
 		q.Tenant = reprise.DefaultTenant
 	}
@@ -96,8 +99,8 @@ func (s *Server) addKey(x *web.Exchange) error {
 	case body.TTL > 0:
 		q.Expires = time.Now().Add(time.Duration(body.TTL))
 	}
-	key, text, err := s.opts.Keys.Add(x.R.Context(), q)
-	if field, reason := apikey.Field(err); field != "" {
+	key, text, err := a.Keys.Add(x.R.Context(), q)
+	if field, reason := Field(err); field != "" {
 		return web.Unprocessable(field, reason)
 	}
 	if err != nil {
@@ -105,18 +108,18 @@ func (s *Server) addKey(x *web.Exchange) error {
 	}
 	x.Made(keyPath(key.ID))
 	x.W.Header().Set("Location", keyPath(key.ID))
-	return x.Answer(http.StatusCreated, showAPIKey(&key, text))
+	return x.Answer(http.StatusCreated, bodyOf(&key, text))
 }
 
-func (s *Server) rotateKey(x *web.Exchange) error {
-	key, text, err := s.opts.Keys.Rotate(x.R.Context(), x.R.PathValue("id"))
+func (a API) rotate(x *web.Exchange) error {
+	key, text, err := a.Keys.Rotate(x.R.Context(), x.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	return x.Answer(http.StatusOK, showAPIKey(&key, text))
+	return x.Answer(http.StatusOK, bodyOf(&key, text))
 }
 
-func (s *Server) limitKey(x *web.Exchange) error {
+func (a API) limit(x *web.Exchange) error {
 	var body struct {
 		Limits quota.Limits `json:"limits"`
 	}
@@ -126,18 +129,18 @@ func (s *Server) limitKey(x *web.Exchange) error {
 	if body.Limits == nil {
 		return web.Unprocessable("limits", "it is an object with bounds by quota, {} for none of its own")
 	}
-	key, err := s.opts.Keys.SetLimits(x.R.Context(), x.R.PathValue("id"), body.Limits)
-	if field, reason := apikey.Field(err); field != "" {
+	key, err := a.Keys.SetLimits(x.R.Context(), x.R.PathValue("id"), body.Limits)
+	if field, reason := Field(err); field != "" {
 		return web.Unprocessable(field, reason)
 	}
 	if err != nil {
 		return err
 	}
-	return x.Answer(http.StatusOK, showAPIKey(&key, ""))
+	return x.Answer(http.StatusOK, bodyOf(&key, ""))
 }
 
-func (s *Server) revokeKey(x *web.Exchange) error {
-	if _, err := s.opts.Keys.Revoke(x.R.Context(), x.R.PathValue("id")); err != nil {
+func (a API) revoke(x *web.Exchange) error {
+	if _, err := a.Keys.Revoke(x.R.Context(), x.R.PathValue("id")); err != nil {
 		return err
 	}
 	return x.Done()

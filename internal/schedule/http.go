@@ -1,4 +1,4 @@
-package api
+package schedule
 
 import (
 	"fmt"
@@ -11,20 +11,24 @@ import (
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
-	"reprise/internal/schedule"
 	"reprise/internal/web"
+	"reprise/internal/wire"
 )
 
-// schedulesPath is the prefix of the paths that need Options.Schedules.
+// schedulesPath is the prefix of the paths of schedules.
 const schedulesPath = "/v1/schedules"
 
-func (s *Server) scheduleRoutes(m *web.Mux) {
-	m.Handle("GET", schedulesPath, identity.ScopeRun, nil, s.listSchedules)
-	m.Handle("POST", schedulesPath, identity.ScopeRun, nil, s.addSchedule)
-	m.Handle("GET", schedulesPath+"/{id}", identity.ScopeRun, nil, s.showSchedule)
-	m.Handle("DELETE", schedulesPath+"/{id}", identity.ScopeRun, nil, s.removeSchedule)
-	m.Handle("POST", schedulesPath+"/{id}/disable", identity.ScopeRun, nil, s.disableSchedule)
-	m.Handle("POST", schedulesPath+"/{id}/enable", identity.ScopeRun, nil, s.enableSchedule)
+// API shows and changes schedules over HTTP.
+type API struct{ Schedules *Schedules }
+
+// Routes implements web.Part.
+func (a API) Routes(m *web.Mux) {
+	m.Handle("GET", schedulesPath, identity.ScopeRun, nil, a.list)
+	m.Handle("POST", schedulesPath, identity.ScopeRun, nil, a.add)
+	m.Handle("GET", schedulesPath+"/{id}", identity.ScopeRun, nil, a.show)
+	m.Handle("DELETE", schedulesPath+"/{id}", identity.ScopeRun, nil, a.remove)
+	m.Handle("POST", schedulesPath+"/{id}/disable", identity.ScopeRun, nil, a.disable)
+	m.Handle("POST", schedulesPath+"/{id}/enable", identity.ScopeRun, nil, a.enable)
 }
 
 // scheduleBody is how a schedule is shown.
@@ -36,12 +40,12 @@ type scheduleBody struct {
 	Missed    string            `json:"missed"`
 	Execution scheduledBody     `json:"execution"`
 	Principal string            `json:"principal"`
-	Created   execution.Time    `json:"created"`
-	Next      *execution.Time   `json:"next"`
+	Created   wire.Time         `json:"created"`
+	Next      *wire.Time        `json:"next"`
 	Disabled  *scheduleDisabled `json:"disabled"`
 	// Slots are there where one schedule is shown.
 	Slots []slotBody `json:"slots,omitempty"`
-	Links keyLinks   `json:"links"`
+	Links wire.Links `json:"links"`
 }
 
 // scheduledBody is the public part of a start, without code, stdin and the values of variables.
@@ -57,16 +61,16 @@ type scheduledBody struct {
 }
 
 type scheduleDisabled struct {
-	Since  execution.Time `json:"since"`
-	Reason string         `json:"reason"`
+	Since  wire.Time `json:"since"`
+	Reason string    `json:"reason"`
 }
 
 type slotBody struct {
-	At        execution.Time   `json:"at"`
-	Outcome   schedule.Outcome `json:"outcome"`
-	Execution string           `json:"execution,omitempty"`
-	Error     string           `json:"error,omitempty"`
-	Count     int              `json:"count,omitempty"`
+	At        wire.Time `json:"at"`
+	Outcome   Outcome   `json:"outcome"`
+	Execution string    `json:"execution,omitempty"`
+	Error     string    `json:"error,omitempty"`
+	Count     int       `json:"count,omitempty"`
 }
 
 // The values of "overlap" and "missed".
@@ -77,11 +81,11 @@ const (
 
 func schedulePath(id string) string { return schedulesPath + "/" + url.PathEscape(id) }
 
-func showOneSchedule(s *schedule.Schedule) scheduleBody {
+func bodyOf(s *Schedule) scheduleBody {
 	q := &s.Execution
 	body := scheduleBody{
 		ID: s.ID, Cron: s.Cron, Zone: s.Zone, Overlap: overlapSkip, Missed: missedSkip, Principal: s.Principal,
-		Created: timeOf(s.Created), Links: keyLinks{schedulePath(s.ID)},
+		Created: wire.At(s.Created), Links: wire.Links{Self: schedulePath(s.ID)},
 		Execution: scheduledBody{
 			Argv: q.Argv, Command: q.Command, Language: q.Language, Session: q.Session, Cwd: q.Cwd,
 			EnvNames: slices.Sorted(maps.Keys(q.Env)), Labels: q.Labels, Timeout: q.Timeout,
@@ -94,29 +98,29 @@ func showOneSchedule(s *schedule.Schedule) scheduleBody {
 		body.Missed = missedOnce
 	}
 	if next := s.Next(time.Now()); !next.IsZero() {
-		body.Next = timeIf(&next)
+		body.Next = wire.Given(&next)
 	}
 	if s.Disabled != nil {
-		body.Disabled = &scheduleDisabled{timeOf(s.Disabled.Since), s.Disabled.Reason}
+		body.Disabled = &scheduleDisabled{wire.At(s.Disabled.Since), s.Disabled.Reason}
 	}
 	return body
 }
 
-// scheduleOf finds the schedule in the path. For a sender that may not run commands in its session, the schedule does
+// find finds the schedule in the path. For a sender that may not run commands in its session, the schedule does
 // not exist.
-func (s *Server) scheduleOf(x *web.Exchange) (schedule.Schedule, error) {
-	one, err := s.opts.Schedules.Find(x.Who.Tenant, x.R.PathValue("id"))
+func (a API) find(x *web.Exchange) (Schedule, error) {
+	one, err := a.Schedules.Find(x.Who.Tenant, x.R.PathValue("id"))
 	if err != nil || !x.Who.MayOn(identity.ScopeRun, one.Execution.Session) {
 		return one, fmt.Errorf("%w: there is no schedule with this id", reprise.ErrNotFound)
 	}
 	return one, nil
 }
 
-func (s *Server) listSchedules(x *web.Exchange) error {
+func (a API) list(x *web.Exchange) error {
 	shown := []scheduleBody{}
-	for _, one := range s.opts.Schedules.List(x.Who.Tenant) {
+	for _, one := range a.Schedules.List(x.Who.Tenant) {
 		if x.Who.MayOn(identity.ScopeRun, one.Execution.Session) {
-			shown = append(shown, showOneSchedule(&one))
+			shown = append(shown, bodyOf(&one))
 		}
 	}
 	return x.Answer(http.StatusOK, struct {
@@ -124,23 +128,24 @@ func (s *Server) listSchedules(x *web.Exchange) error {
 	}{shown})
 }
 
-func (s *Server) showSchedule(x *web.Exchange) error {
-	one, err := s.scheduleOf(x)
+func (a API) show(x *web.Exchange) error {
+	one, err := a.find(x)
 	if err != nil {
 		return err
 	}
-	history, err := s.opts.Schedules.History(x.R.Context(), &one)
+	history, err := a.Schedules.History(x.R.Context(), &one)
 	if err != nil {
 		return err
 	}
-	body := showOneSchedule(&one)
+	body := bodyOf(&one)
 	for _, slot := range history {
-		body.Slots = append(body.Slots, slotBody{timeOf(slot.At), slot.Outcome, slot.Execution, slot.Error, slot.Count})
+		body.Slots = append(body.Slots,
+			slotBody{wire.At(slot.At), slot.Outcome, slot.Execution, slot.Error, slot.Count})
 	}
 	return x.Answer(http.StatusOK, body)
 }
 
-func (s *Server) addSchedule(x *web.Exchange) error {
+func (a API) add(x *web.Exchange) error {
 	var body struct {
 		Cron      string            `json:"cron"`
 		Zone      string            `json:"zone"`
@@ -160,10 +165,12 @@ func (s *Server) addSchedule(x *web.Exchange) error {
 	if err := x.MayMake(identity.ScopeRun, body.Execution.Session, "session"); err != nil {
 		return err
 	}
-	if err := mayBe(x, &body.Execution); err != nil {
-		return err
+	if body.Execution.User != "" { // of another user, as for any start
+		if err := x.Needs(identity.ScopeAdmin); err != nil {
+			return err
+		}
 	}
-	made, err := s.opts.Schedules.Add(x.R.Context(), schedule.Request{
+	made, err := a.Schedules.Add(x.R.Context(), Request{
 		Tenant: x.Who.Tenant, Principal: x.Who.Name, Cron: body.Cron, Zone: body.Zone,
 		Overlap: body.Overlap == overlapAllow, Once: body.Missed == missedOnce, Execution: body.Execution,
 	})
@@ -172,13 +179,13 @@ func (s *Server) addSchedule(x *web.Exchange) error {
 	}
 	x.Made(schedulePath(made.ID))
 	x.W.Header().Set("Location", schedulePath(made.ID))
-	return x.Answer(http.StatusCreated, showOneSchedule(&made))
+	return x.Answer(http.StatusCreated, bodyOf(&made))
 }
 
-func (s *Server) removeSchedule(x *web.Exchange) error {
-	one, err := s.scheduleOf(x)
+func (a API) remove(x *web.Exchange) error {
+	one, err := a.find(x)
 	if err == nil {
-		err = s.opts.Schedules.Remove(x.R.Context(), one.Tenant, one.ID)
+		err = a.Schedules.Remove(x.R.Context(), one.Tenant, one.ID)
 	}
 	if err != nil {
 		return err
@@ -186,24 +193,24 @@ func (s *Server) removeSchedule(x *web.Exchange) error {
 	return x.Done()
 }
 
-func (s *Server) disableSchedule(x *web.Exchange) error {
-	one, err := s.scheduleOf(x)
+func (a API) disable(x *web.Exchange) error {
+	one, err := a.find(x)
 	if err == nil {
-		one, err = s.opts.Schedules.Disable(x.R.Context(), one.Tenant, one.ID, "by "+x.Who.Name)
+		one, err = a.Schedules.Disable(x.R.Context(), one.Tenant, one.ID, "by "+x.Who.Name)
 	}
 	if err != nil {
 		return err
 	}
-	return x.Answer(http.StatusOK, showOneSchedule(&one))
+	return x.Answer(http.StatusOK, bodyOf(&one))
 }
 
-func (s *Server) enableSchedule(x *web.Exchange) error {
-	one, err := s.scheduleOf(x)
+func (a API) enable(x *web.Exchange) error {
+	one, err := a.find(x)
 	if err == nil {
-		one, err = s.opts.Schedules.Enable(x.R.Context(), one.Tenant, one.ID, x.Who.Name)
+		one, err = a.Schedules.Enable(x.R.Context(), one.Tenant, one.ID, x.Who.Name)
 	}
 	if err != nil {
 		return err
 	}
-	return x.Answer(http.StatusOK, showOneSchedule(&one))
+	return x.Answer(http.StatusOK, bodyOf(&one))
 }
