@@ -15,6 +15,7 @@ import (
 	"reprise/internal/gateway"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
+	"reprise/internal/mcpapi"
 	"reprise/internal/mcpmetrics"
 	"reprise/internal/metrics"
 	"reprise/internal/oidc"
@@ -134,13 +135,13 @@ func (c *gatewayCmd) openEngine(
 		return err
 	}
 	apiMetrics.WatchLog(s.log)
-	var parts []web.Part
+	parts := []web.Part{s.sessions(), s.tasks()}
 	if s.keys != nil {
 		parts = append(parts, apikey.API{Keys: s.keys})
 	}
 	management, err := api.NewManagement(s.log, gate, &api.Options{
 		Hosts: c.AllowHost, Origins: c.AllowOrigin, Parts: parts, Audit: s.audit, Metrics: apiMetrics, Logger: s.logger,
-		Quotas: s.quotas.Book, MCPSessions: s.sessions(), MCPTasks: s.tasks(),
+		Quotas: s.quotas.Book,
 	})
 	if err != nil {
 		return err
@@ -196,19 +197,19 @@ func (c *gatewayCmd) openEndpoints(s *gatewayServer, routes []gateway.Route, gat
 }
 
 // sessions are the endpoints whose sessions are shown.
-func (s *gatewayServer) sessions() []api.MCPEndpoint {
-	shown := make([]api.MCPEndpoint, len(s.endpoints))
+func (s *gatewayServer) sessions() mcpapi.Sessions {
+	shown := make(mcpapi.Sessions, len(s.endpoints))
 	for i, e := range s.endpoints {
-		shown[i] = api.MCPEndpoint{Name: e.route.Name, Handler: e.handler}
+		shown[i] = mcpapi.Endpoint{Name: e.route.Name, Handler: e.handler}
 	}
 	return shown
 }
 
 // tasks are the endpoints whose tasks are shown.
-func (s *gatewayServer) tasks() []api.MCPTasks {
-	shown := make([]api.MCPTasks, len(s.endpoints))
+func (s *gatewayServer) tasks() mcpapi.Tasks {
+	shown := make(mcpapi.Tasks, len(s.endpoints))
 	for i, e := range s.endpoints {
-		shown[i] = api.MCPTasks{Name: e.route.Name, Tasks: e.tasks}
+		shown[i] = mcpapi.TaskEndpoint{Name: e.route.Name, Tasks: e.tasks}
 	}
 	return shown
 }

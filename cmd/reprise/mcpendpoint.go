@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/internal/api"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
+	"reprise/internal/mcpapi"
 	"reprise/internal/mcpmetrics"
 	"reprise/internal/mcpserver"
 	"reprise/internal/metrics"
@@ -53,7 +53,7 @@ func (s *server) openMCP(c *serveCmd, gate *identity.Gate, registry *metrics.Reg
 }
 
 // watchSessions exports how many sessions endpoints have in use.
-func watchSessions(counted *mcpmetrics.Metrics, registry *metrics.Registry, endpoints []api.MCPEndpoint) {
+func watchSessions(counted *mcpmetrics.Metrics, registry *metrics.Registry, endpoints mcpapi.Sessions) {
 	watched := map[string]*mcphttp.Handler{}
 	for _, e := range endpoints {
 		watched[e.Name] = e.Handler
@@ -65,17 +65,17 @@ func watchSessions(counted *mcpmetrics.Metrics, registry *metrics.Registry, endp
 const mcpName = "mcp"
 
 // endpoints are those whose sessions are shown.
-func (m *mcpEndpoint) endpoints() []api.MCPEndpoint {
-	endpoints := []api.MCPEndpoint{{Name: mcpName, Handler: m.handler}}
+func (m *mcpEndpoint) endpoints() mcpapi.Sessions {
+	endpoints := mcpapi.Sessions{{Name: mcpName, Handler: m.handler}}
 	if m.windows != nil {
-		endpoints = append(endpoints, api.MCPEndpoint{Name: windowsName, Handler: m.windows.handler})
+		endpoints = append(endpoints, mcpapi.Endpoint{Name: windowsName, Handler: m.windows.handler})
 	}
 	return endpoints
 }
 
 // tasks are those that are shown.
-func (m *mcpEndpoint) tasks() []api.MCPTasks {
-	return []api.MCPTasks{{Name: mcpName, Tasks: m.tools.Tasks(), Execution: mcpserver.ExecutionOf}}
+func (m *mcpEndpoint) tasks() mcpapi.Tasks {
+	return mcpapi.Tasks{{Name: mcpName, Tasks: m.tools.Tasks(), Execution: mcpserver.ExecutionOf}}
 }
 
 // openWindows lets other processes use the tools through the data directory. A file system without sockets is no

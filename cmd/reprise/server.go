@@ -27,6 +27,7 @@ import (
 	"reprise/internal/roster"
 	"reprise/internal/schedule"
 	"reprise/internal/storeurl"
+	"reprise/internal/upkeep"
 	"reprise/internal/web"
 	"reprise/internal/webhook"
 	"reprise/replica"
@@ -186,9 +187,9 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 	handler, err := api.New(s.log, s.host, gate, &api.Options{
 		Version: buildVersion(),
 		Hosts:   c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: s.front.console,
-		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Store: s.store, Audit: s.audit,
-		MCPSessions: s.mcp.endpoints(), MCPTasks: s.mcp.tasks(), Temp: s.dir.path, Files: s.files,
-		Watches: s.watches, Parking: s.front.parking, Issuers: s.issuers, Quotas: s.quotas.Book, Parts: s.parts(),
+		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Audit: s.audit,
+		Files: s.files, Watches: s.watches, Parking: s.front.parking, Issuers: s.issuers, Quotas: s.quotas.Book,
+		Parts:         s.parts(c),
 		NoCompression: !c.Compress, Tracer: s.telemetry.tracer, Token: s.proofToken(c),
 	})
 	if err != nil {
@@ -203,8 +204,13 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 }
 
 // parts are the capabilities that bring their own paths.
-func (s *server) parts() []web.Part {
-	parts := []web.Part{webhook.API{Hooks: s.webhooks}, schedule.API{Schedules: s.schedules}}
+func (s *server) parts(c *serveCmd) []web.Part {
+	parts := []web.Part{
+		upkeep.API{Log: s.log, Store: s.store, Temp: s.dir.path, Heartbeat: c.Heartbeat},
+		webhook.API{Hooks: s.webhooks},
+		schedule.API{Schedules: s.schedules},
+		s.mcp.endpoints(), s.mcp.tasks(),
+	}
 	if s.roster != nil {
 		parts = append(parts, roster.API{Roster: s.roster})
 	}

@@ -53,9 +53,6 @@ type Options struct {
 	Parking *park.Lot
 	// MCP, if not nil, answers /mcp once Host and Origin were checked. It authenticates by itself.
 	MCP http.Handler
-	// Store is the store of the Log with its wrappers. /v1/store shows, checks and backs it up. Default: none; these
-	// paths do not exist.
-	Store reprise.Store
 	// Parts are further capabilities. Default: none.
 	Parts []web.Part
 	// Issuers, if not nil, are the identity providers whose tokens the gate takes: what OAuth clients have to know of
@@ -70,15 +67,9 @@ type Options struct {
 	// Token, if not "", is the token that the server proves to know. Clients that have found the token in a file of
 	// this machine require the proof before they send it.
 	Token string
-	// Temp is the folder in which backups are made before they are sent. Default: that for temporary files.
-	Temp string
 	// Console, if not nil, serves "/" for browsers and all paths below "/console/", after the check of Host and Origin.
 	// It needs no authentication.
 	Console http.Handler
-	// MCPSessions are the endpoints whose sessions are shown at /v1/mcp/sessions. Default: none.
-	MCPSessions []MCPEndpoint
-	// MCPTasks are the endpoints whose tasks /v1/tasks shows and cancels. Default: none, and these paths do not exist.
-	MCPTasks []MCPTasks
 	// Metrics counts. Make it before the Log, which needs its hooks. Default: one
 	// that knows of HTTP alone.
 	Metrics *Metrics
@@ -138,8 +129,7 @@ func New(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts *Opti
 }
 
 // NewManagement returns a Server for a program without streams and executions, such as a gateway. It serves only
-// /v1/quota, /v1/mcp/sessions, /v1/tasks with Options.MCPTasks, /v1/audit with Options.Audit, which is in log, and the
-// paths of Options.Parts. The error is that of New.
+// /v1/quota, /v1/audit with Options.Audit, which is in log, and the paths of Options.Parts. The error is that of New.
 func NewManagement(log *reprise.Log, gate *identity.Gate, opts *Options) (*Server, error) {
 	s, err := newServer(log, nil, gate, opts)
 	if err != nil {

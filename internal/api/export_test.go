@@ -2,8 +2,10 @@ package api
 
 import (
 	"reprise/internal/apikey"
+	"reprise/internal/mcpapi"
 	"reprise/internal/roster"
 	"reprise/internal/schedule"
+	"reprise/internal/upkeep"
 	"reprise/internal/web"
 	"reprise/internal/webhook"
 )
@@ -14,7 +16,9 @@ func Operations() []web.Operation {
 	if err != nil {
 		panic(err)
 	}
-	s := &Server{opts: Options{Parts: []web.Part{webhook.API{}, schedule.API{}, roster.API{}, apikey.API{}}}}
+	s := &Server{opts: Options{Parts: []web.Part{
+		webhook.API{}, schedule.API{}, roster.API{}, apikey.API{}, upkeep.API{}, mcpapi.Sessions{}, mcpapi.Tasks{},
+	}}}
 	s.routes(m, true)
 	return m.Operations()
 }

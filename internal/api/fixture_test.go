@@ -26,8 +26,10 @@ import (
 	"reprise/internal/audit"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/mcpapi"
 	"reprise/internal/park"
 	"reprise/internal/schedule"
+	"reprise/internal/upkeep"
 	"reprise/internal/webhook"
 	"reprise/mcp/mcptask"
 	"reprise/store/memstore"
@@ -53,9 +55,10 @@ type setup struct {
 	refusedEvery time.Duration
 	// logLog gives the Log the logger of the server.
 	logLog bool
-	keys   *reprise.Keyset                      // of a server before
-	lot    **park.Lot                           // is set to where responses are parked, if it is not nil
-	mcp    func(*reprise.Log) []api.MCPEndpoint // nil for none
+	temp   string                             // of backups
+	keys   *reprise.Keyset                    // of a server before
+	lot    **park.Lot                         // is set to where responses are parked, if it is not nil
+	mcp    func(*reprise.Log) mcpapi.Sessions // nil for none
 }
 
 // fixture is a complete server and a client that checks every response against the contract.
@@ -133,7 +136,7 @@ func start(tb testing.TB, s setup) *fixture {
 	}
 	w.host, err = execution.Open(context.Background(), w.log, &s.host)
 	w.ok(err)
-	s.api.Store, s.api.Token = s.store, token
+	s.api.Token = token
 	if s.audit {
 		s.api.Audit, err = audit.Open(context.Background(), w.log, keys,
 			&audit.Options{
@@ -143,9 +146,11 @@ func start(tb testing.TB, s setup) *fixture {
 		w.trail = s.api.Audit
 	}
 	closeFiles := w.openFiles(&s.api)
+	var sessions mcpapi.Sessions
 	if s.mcp != nil {
-		s.api.MCPSessions = s.mcp(w.log)
+		sessions = s.mcp(w.log)
 	}
+	s.api.Parts = append(s.api.Parts, sessions, upkeep.API{Log: w.log, Store: s.store, Temp: s.temp})
 	closeTasks := w.openTasks(&s.api)
 	if parkAll {
 		s.api.Parking, err = park.New(&park.Options{After: time.Nanosecond, Logger: s.api.Logger})

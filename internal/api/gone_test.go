@@ -20,6 +20,7 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/schedule"
+	"reprise/internal/upkeep"
 	"reprise/internal/web"
 	"reprise/internal/webhook"
 	"reprise/store/memstore"
@@ -211,8 +212,10 @@ func goneServer(t *testing.T, store reprise.Store) (server *api.Server, closeAll
 		}, Show: host.Show, Principal: gate.Named,
 	})
 	must(err)
-	server, err = api.New(log, host, gate, &api.Options{Store: store, Logger: quiet, Parts: []web.Part{
-		webhook.API{Hooks: hooks}, schedule.API{Schedules: timed},
+	server, err = api.New(log, host, gate, &api.Options{Logger: quiet, Parts: []web.Part{
+		upkeep.API{Log: log, Store: store},
+		webhook.API{Hooks: hooks},
+		schedule.API{Schedules: timed},
 	}})
 	must(err)
 	for name, event := range map[string]reprise.Event{

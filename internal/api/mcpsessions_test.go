@@ -10,22 +10,22 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise"
-	"reprise/internal/api"
+	"reprise/internal/mcpapi"
 	"reprise/mcp/mcphttp"
 )
 
 // TestMCPSessions: sessions of all endpoints are listed in pages, shown and ended.
 func TestMCPSessions(t *testing.T) {
 	server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
-	var endpoints []api.MCPEndpoint
-	w := start(t, setup{mcp: func(log *reprise.Log) []api.MCPEndpoint {
+	var endpoints mcpapi.Sessions
+	w := start(t, setup{mcp: func(log *reprise.Log) mcpapi.Sessions {
 		for _, name := range []string{"mcp", "windows"} {
 			backend := mcphttp.Server(func(*http.Request) *mcp.Server { return server })
 			handler, err := mcphttp.New(log, backend, &mcphttp.Options{Name: name})
 			if err != nil {
 				t.Fatal(err)
 			}
-			endpoints = append(endpoints, api.MCPEndpoint{Name: name, Handler: handler})
+			endpoints = append(endpoints, mcpapi.Endpoint{Name: name, Handler: handler})
 		}
 		return endpoints
 	}})
@@ -34,7 +34,7 @@ func TestMCPSessions(t *testing.T) {
 			w.ok(e.Handler.Close())
 		}
 	}()
-	begin := func(e api.MCPEndpoint, client string) string {
+	begin := func(e mcpapi.Endpoint, client string) string {
 		body := fmt.Sprintf(
 			`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},`+
 				`"clientInfo":{"name":%q,"version":"2"}}}`, client)

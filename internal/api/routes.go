@@ -25,12 +25,9 @@ func (s *Server) routes(m *web.Mux, all bool) {
 		{s.host != nil, s.interpreterRoutes},
 		{s.host != nil, s.serverRoutes},
 		{s.host != nil && s.opts.Token != "", s.proofRoutes},
-		{s.host != nil && s.opts.Store != nil, s.storeRoutes},
 		{s.host != nil && s.opts.Files != nil, s.fileRoutes},
 		{true, s.quotaRoutes},
 		{s.opts.Audit != nil, s.auditRoutes},
-		{true, s.mcpSessionRoutes},
-		{len(s.opts.MCPTasks) > 0, s.taskRoutes},
 	} {
 		if part.there || all {
 			part.add(m)
@@ -114,13 +111,6 @@ func (s *Server) quotaRoutes(m *web.Mux) {
 func (s *Server) auditRoutes(m *web.Mux) {
 	m.Handle("GET", "/v1/audit/events", identity.ScopeAudit, eventQuery[:len(eventQuery)-1], s.auditEvents, web.Follows)
 	m.Handle("POST", "/v1/audit/check", identity.ScopeAudit, nil, s.checkAudit)
-}
-
-func (s *Server) storeRoutes(m *web.Mux) {
-	m.Handle("GET", "/v1/store", identity.ScopeAdmin, []string{"advise"}, s.storeStats)
-	m.Handle("POST", "/v1/store/sweep", identity.ScopeAdmin, nil, s.sweepStore)
-	m.Handle("POST", "/v1/store/check", identity.ScopeAdmin, []string{"opaque"}, s.checkStore)
-	m.Handle("POST", "/v1/store/backup", identity.ScopeAdmin, nil, s.backupStore)
 }
 
 // missing says what there is in place of a path that does not exist.

@@ -7,10 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"reprise/store/sqlitestore"
-
 	"reprise"
-	"reprise/internal/api"
+	"reprise/store/sqlitestore"
 )
 
 func TestStoreIsShownWhileItRuns(t *testing.T) {
@@ -61,7 +59,7 @@ func TestStoreIsShownWhileItRuns(t *testing.T) {
 // TestBackupOverHTTP: what comes is a store with the events, and the server keeps no copy.
 func TestBackupOverHTTP(t *testing.T) {
 	temp := t.TempDir()
-	w := start(t, setup{api: api.Options{Temp: temp}})
+	w := start(t, setup{temp: temp})
 	w.do("PUT", "/v1/streams/s", `{}`).is(201)
 	w.do("POST", "/v1/streams/s/events", `{"data":"kept"}`).is(200)
 	backup := filepath.Join(t.TempDir(), "backup.db")

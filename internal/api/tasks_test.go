@@ -15,6 +15,7 @@ import (
 
 	"reprise"
 	"reprise/internal/api"
+	"reprise/internal/mcpapi"
 	"reprise/internal/roster"
 	"reprise/mcp/mcphttp"
 	"reprise/mcp/mcptask"
@@ -61,7 +62,7 @@ func (w *fixture) openTasks(opts *api.Options) (closeAll func()) {
 		_ = json.Unmarshal(note, &in)
 		return in.Execution
 	}
-	opts.MCPTasks = []api.MCPTasks{{Name: "tasks", Tasks: tasks, Execution: executionOf}}
+	opts.Parts = append(opts.Parts, mcpapi.Tasks{{Name: "tasks", Tasks: tasks, Execution: executionOf}})
 	servers := roster.New(roster.Options{Name: "alone", About: func() roster.About {
 		return roster.About{
 			URL: "http://127.0.0.1:1", Version: "test", Started: started,

@@ -15,7 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise"
-	"reprise/internal/api"
+	"reprise/internal/mcpapi"
 	"reprise/mcp/mcphttp"
 )
 
@@ -43,13 +43,13 @@ func newVictim(t *testing.T, s setup) *victimFixture {
 	t.Helper()
 	server := mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil)
 	var handler *mcphttp.Handler
-	s.mcp = func(log *reprise.Log) []api.MCPEndpoint {
+	s.mcp = func(log *reprise.Log) mcpapi.Sessions {
 		var err error
 		handler, err = mcphttp.New(log, mcphttp.Server(func(*http.Request) *mcp.Server { return server }), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return []api.MCPEndpoint{{Name: "mcp", Handler: handler}}
+		return mcpapi.Sessions{{Name: "mcp", Handler: handler}}
 	}
 	v := &victimFixture{fixture: start(t, s)}
 	t.Cleanup(func() { v.ok(handler.Close()) })

@@ -130,12 +130,12 @@ var identityMutants = []mutant{
 	},
 	{
 		name: "a prefix permits MCP sessions", rule: "R10.2",
-		file: "internal/api/mcpsessions.go", old: "	if !x.Who.MayAll(scope) {", new: "	if false {",
+		file: "internal/mcpapi/sessions.go", old: "	if !x.Who.MayAll(scope) {", new: "	if false {",
 		pkg: "./cmd/reprise", run: "TestGatewayShowsSessionsAndTasks",
 	},
 	{
 		name: "a task is shown to others of its tenant", rule: "R10.2",
-		file: "internal/api/tasks.go", old: "err == nil && !mayTask(x, task.Principal)", new: "false",
+		file: "internal/mcpapi/tasks.go", old: "err == nil && !mayTask(x, task.Principal)", new: "false",
 		pkg: "./cmd/reprise", run: "TestGatewayShowsSessionsAndTasks",
 	},
 	{

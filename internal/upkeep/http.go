@@ -1,6 +1,7 @@
-package api
+package upkeep
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,21 +12,41 @@ import (
 	"sync"
 	"time"
 
+	"reprise"
+	"reprise/internal/identity"
 	"reprise/internal/problem"
 	"reprise/internal/transfer"
-	"reprise/internal/upkeep"
 	"reprise/internal/web"
 )
 
-// storeStats answers with the statistics of the store.
-func (s *Server) storeStats(x *web.Exchange) error {
+// API measures, sweeps, checks and backs up the store of a Log over HTTP.
+type API struct {
+	Log *reprise.Log
+	// Store is the store of the Log with its wrappers.
+	Store reprise.Store
+	// Temp is the folder in which backups are made before they are sent. Default: that for temporary files.
+	Temp string
+	// Heartbeat is the time between two blank lines of a check. Default: 15 s.
+	Heartbeat time.Duration
+}
+
+// Routes implements web.Part.
+func (a API) Routes(m *web.Mux) {
+	m.Handle("GET", "/v1/store", identity.ScopeAdmin, []string{"advise"}, a.stats)
+	m.Handle("POST", "/v1/store/sweep", identity.ScopeAdmin, nil, a.sweep)
+	m.Handle("POST", "/v1/store/check", identity.ScopeAdmin, []string{"opaque"}, a.check)
+	m.Handle("POST", "/v1/store/backup", identity.ScopeAdmin, nil, a.backup)
+}
+
+// stats answers with the statistics of the store.
+func (a API) stats(x *web.Exchange) error {
 	advise, err := x.Query.Flag("advise")
 	if err != nil {
 		return err
 	}
-	stats, err := upkeep.Measure(x.R.Context(), s.log, s.opts.Store)
+	stats, err := Measure(x.R.Context(), a.Log, a.Store)
 	if err == nil && advise {
-		stats.Advice, err = upkeep.Advise(x.R.Context(), s.log, stats.Tenants, time.Now())
+		stats.Advice, err = Advise(x.R.Context(), a.Log, stats.Tenants, time.Now())
 	}
 	if err != nil {
 		return err
@@ -42,27 +63,27 @@ type sweptBody struct {
 	Idle int64 `json:"idle"`
 }
 
-// sweepStore sweeps now.
-func (s *Server) sweepStore(x *web.Exchange) error {
-	swept, err := s.log.Sweep(x.R.Context())
+// sweep sweeps now.
+func (a API) sweep(x *web.Exchange) error {
+	swept, err := a.Log.Sweep(x.R.Context())
 	if err != nil {
 		return err
 	}
 	return x.Answer(http.StatusOK, sweptBody(swept))
 }
 
-// checkStore reads everything and answers with a line for each fault, blank lines as heartbeats, and one last line:
+// check reads everything and answers with a line for each fault, blank lines as heartbeats, and one last line:
 // {"checked":...}, or {"failed":...} if the check could not be finished.
-func (s *Server) checkStore(x *web.Exchange) error {
+func (a API) check(x *web.Exchange) error {
 	opaque, err := x.Query.Flag("opaque")
 	if err != nil {
 		return err
 	}
 	x.W.Header().Set("Content-Type", web.NDJSON)
 	x.W.WriteHeader(http.StatusOK)
-	out := &lineWriter{server: s, w: x.W}
-	defer out.beat(s.opts.Heartbeat)()
-	checked, err := transfer.Check(x.R.Context(), s.opts.Store, &transfer.CheckOptions{Opaque: opaque}, out.wrong)
+	out := &lineWriter{x: x}
+	defer out.beat(cmp.Or(a.Heartbeat, 15*time.Second))()
+	checked, err := transfer.Check(x.R.Context(), a.Store, &transfer.CheckOptions{Opaque: opaque}, out.wrong)
 	if err != nil {
 		out.write(map[string]problem.Problem{"failed": problem.From(err)})
 		return nil
@@ -73,10 +94,8 @@ func (s *Server) checkStore(x *web.Exchange) error {
 
 // lineWriter writes lines of JSON as they come.
 type lineWriter struct {
-	server *Server
-
 	mu sync.Mutex
-	w  http.ResponseWriter
+	x  *web.Exchange
 }
 
 // wrong writes a fault that a check has found.
@@ -96,9 +115,9 @@ func (l *lineWriter) write(v any) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.server.web.AllowWrite(l.w)
-	_, _ = l.w.Write(append(line, '\n'))
-	_ = http.NewResponseController(l.w).Flush()
+	l.x.AllowWrite()
+	_, _ = l.x.W.Write(append(line, '\n'))
+	_ = http.NewResponseController(l.x.W).Flush()
 }
 
 // beat writes a blank line every so often, until stop is called, which waits for the last one.
@@ -126,15 +145,15 @@ func (l *lineWriter) beat(every time.Duration) (stop func()) {
 // backupType is the media type of a file of SQLite.
 const backupType = "application/vnd.sqlite3"
 
-// backupStore makes a backup in a temporary directory and answers with it.
-func (s *Server) backupStore(x *web.Exchange) (err error) {
-	folder, err := os.MkdirTemp(s.opts.Temp, "backup-")
+// backup makes a backup in a temporary directory and answers with it.
+func (a API) backup(x *web.Exchange) (err error) {
+	folder, err := os.MkdirTemp(a.Temp, "backup-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	path := filepath.Join(folder, "reprise.db")
-	if err := upkeep.Backup(x.R.Context(), s.opts.Store, path); err != nil {
+	if err := Backup(x.R.Context(), a.Store, path); err != nil {
 		return err
 	}
 	file, err := os.Open(path)

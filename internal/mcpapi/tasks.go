@@ -1,4 +1,4 @@
-package api
+package mcpapi
 
 import (
 	"encoding/json"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/web"
 	"reprise/internal/wire"
@@ -18,14 +17,18 @@ import (
 // tasksPath is where the tasks of MCP clients are listed.
 const tasksPath = "/v1/tasks"
 
-func (s *Server) taskRoutes(m *web.Mux) {
-	m.Handle("GET", tasksPath, identity.ScopeRead, []string{"limit", "cursor"}, s.listTasks)
-	m.Handle("GET", tasksPath+"/{id}", identity.ScopeRead, nil, s.showTask)
-	m.Handle("POST", tasksPath+"/{id}/cancel", identity.ScopeControl, nil, s.cancelTask)
+// Tasks shows and cancels the tasks of endpoints over HTTP.
+type Tasks []TaskEndpoint
+
+// Routes implements web.Part.
+func (s Tasks) Routes(m *web.Mux) {
+	m.Handle("GET", tasksPath, identity.ScopeRead, []string{"limit", "cursor"}, s.list)
+	m.Handle("GET", tasksPath+"/{id}", identity.ScopeRead, nil, s.show)
+	m.Handle("POST", tasksPath+"/{id}/cancel", identity.ScopeControl, nil, s.cancel)
 }
 
-// MCPTasks are the tasks of an MCP endpoint.
-type MCPTasks struct {
+// TaskEndpoint are the tasks of an MCP endpoint.
+type TaskEndpoint struct {
 	// Name is that of the endpoint.
 	Name  string
 	Tasks *mcptask.Tasks
@@ -36,19 +39,19 @@ type MCPTasks struct {
 // taskBody is how a task is shown.
 type taskBody struct {
 	ID string `json:"id"`
-	// Endpoint is the endpoint whose tool was called; see Options.MCPTasks.
-	Endpoint        string          `json:"endpoint"`
-	Tool            string          `json:"tool"`
-	Status          mcptask.Status  `json:"status"`
-	Message         string          `json:"message"`
-	Principal       string          `json:"principal"`
-	Execution       *string         `json:"execution"`
-	Created         execution.Time  `json:"created"`
-	Updated         execution.Time  `json:"updated"`
-	Expires         *execution.Time `json:"expires"`
-	TTL             *int64          `json:"ttl_ms"`
-	CancelRequested bool            `json:"cancel_requested"`
-	Links           taskLinks       `json:"links"`
+	// Endpoint is the endpoint whose tool was called; see TaskEndpoint.
+	Endpoint        string         `json:"endpoint"`
+	Tool            string         `json:"tool"`
+	Status          mcptask.Status `json:"status"`
+	Message         string         `json:"message"`
+	Principal       string         `json:"principal"`
+	Execution       *string        `json:"execution"`
+	Created         wire.Time      `json:"created"`
+	Updated         wire.Time      `json:"updated"`
+	Expires         *wire.Time     `json:"expires"`
+	TTL             *int64         `json:"ttl_ms"`
+	CancelRequested bool           `json:"cancel_requested"`
+	Links           taskLinks      `json:"links"`
 }
 
 type taskLinks struct {
@@ -56,7 +59,7 @@ type taskLinks struct {
 	Execution string `json:"execution,omitempty"`
 }
 
-func (e *MCPTasks) show(t *mcptask.TaskInfo) taskBody {
+func (e *TaskEndpoint) show(t *mcptask.TaskInfo) taskBody {
 	b := taskBody{
 		ID: t.ID, Endpoint: e.Name, Tool: t.Tool, Status: t.Status, Message: t.Message, Principal: t.Principal,
 		Created: wire.At(t.Created), Updated: wire.At(t.Updated), Expires: wire.NonZero(t.Expires),
@@ -80,8 +83,8 @@ func mayTask(x *web.Exchange, principal string) bool {
 	return principal == x.Who.Name || x.Who.MayAll(identity.ScopeAdmin)
 }
 
-func (s *Server) listTasks(x *web.Exchange) error {
-	list := func(e *MCPTasks, limit int, after string) (shown []taskBody, next string, err error) {
+func (s Tasks) list(x *web.Exchange) error {
+	list := func(e *TaskEndpoint, limit int, after string) (shown []taskBody, next string, err error) {
 		page, err := e.Tasks.List(x.R.Context(), x.Who.Tenant,
 			mcptask.TaskQuery{Limit: limit, After: after, Allowed: func(p string) bool { return mayTask(x, p) }})
 		for i := range page.Tasks {
@@ -89,7 +92,7 @@ func (s *Server) listTasks(x *web.Exchange) error {
 		}
 		return shown, page.Next, err
 	}
-	shown, next, err := listEach(x, s.opts.MCPTasks, list)
+	shown, next, err := listEach(x, s, list)
 	if err != nil {
 		return err
 	}
@@ -101,11 +104,11 @@ func (s *Server) listTasks(x *web.Exchange) error {
 
 // withTask calls do with the task of the path. To those who may not see it, it does not exist, and neither does one
 // that has expired, whose principal is not known any more. All missing tasks are refused after the same time.
-func (s *Server) withTask(x *web.Exchange, do func(*MCPTasks, *mcptask.TaskInfo) error) error {
+func (s Tasks) withTask(x *web.Exchange, do func(*TaskEndpoint, *mcptask.TaskInfo) error) error {
 	begun := time.Now()
 	var task mcptask.TaskInfo
-	var at *MCPTasks
-	err := findIn(s.opts.MCPTasks, func(e *MCPTasks) (err error) {
+	var at *TaskEndpoint
+	err := findIn(s, func(e *TaskEndpoint) (err error) {
 		at = e
 		task, err = e.Tasks.Show(x.R.Context(), x.Who.Tenant, x.R.PathValue("id"))
 		return err
@@ -121,14 +124,14 @@ func (s *Server) withTask(x *web.Exchange, do func(*MCPTasks, *mcptask.TaskInfo)
 	return do(at, &task)
 }
 
-func (s *Server) showTask(x *web.Exchange) error {
-	return s.withTask(x, func(e *MCPTasks, task *mcptask.TaskInfo) error {
+func (s Tasks) show(x *web.Exchange) error {
+	return s.withTask(x, func(e *TaskEndpoint, task *mcptask.TaskInfo) error {
 		return x.Answer(http.StatusOK, e.show(task))
 	})
 }
 
-func (s *Server) cancelTask(x *web.Exchange) error {
-	return s.withTask(x, func(e *MCPTasks, task *mcptask.TaskInfo) error {
+func (s Tasks) cancel(x *web.Exchange) error {
+	return s.withTask(x, func(e *TaskEndpoint, task *mcptask.TaskInfo) error {
 		if err := e.Tasks.Cancel(x.R.Context(), x.Who.Tenant, task.ID); err != nil {
 			return err
 		}
