@@ -21,6 +21,8 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/files"
 	"reprise/internal/identity"
+	"reprise/internal/quota"
+	"reprise/internal/web"
 	"reprise/store/memstore"
 )
 
@@ -62,7 +64,10 @@ func (s *fileServer) start(log *reprise.Log, host *execution.Host) {
 	watches, err := files.OpenWatches(log, roots, s.state, &files.WatchOptions{Interval: time.Millisecond})
 	s.ok(err)
 	gate := identity.NewGate(reprise.NewKeyset(), nil, nil)
-	server, err := api.New(log, host, gate, &api.Options{Files: roots, Watches: watches})
+	opts := new(api.Options)
+	opts.Reads = api.NewReads(log, opts)
+	opts.Parts = []web.Part{files.API{Roots: roots, Watches: watches, Reads: opts.Reads, Quotas: quota.New(nil)}}
+	server, err := api.New(log, host, gate, opts)
 	s.ok(err)
 	before := s.stop
 	s.handler.Store(server)

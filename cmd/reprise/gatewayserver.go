@@ -12,6 +12,7 @@ import (
 	"reprise"
 	"reprise/internal/api"
 	"reprise/internal/apikey"
+	"reprise/internal/audit"
 	"reprise/internal/gateway"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
@@ -135,20 +136,29 @@ func (c *gatewayCmd) openEngine(
 		return err
 	}
 	apiMetrics.WatchLog(s.log)
-	parts := []web.Part{s.sessions(), s.tasks()}
-	if s.keys != nil {
-		parts = append(parts, apikey.API{Keys: s.keys})
-	}
-	management, err := api.NewManagement(s.log, gate, &api.Options{
-		Hosts: c.AllowHost, Origins: c.AllowOrigin, Parts: parts, Audit: s.audit, Metrics: apiMetrics, Logger: s.logger,
-		Quotas: s.quotas.Book,
-	})
+	management, err := s.manage(c, gate, apiMetrics)
 	if err != nil {
 		return err
 	}
 	s.front.http.RegisterOnShutdown(management.Drain)
 	s.front.serve(s.newHandler(gate, apiMetrics.Registry(), management))
 	return nil
+}
+
+// manage returns what answers for the sessions, keys and quotas of a gateway.
+func (s *gatewayServer) manage(c *gatewayCmd, gate *identity.Gate, counted *api.Metrics) (*api.Server, error) {
+	opts := &api.Options{
+		Hosts: c.AllowHost, Origins: c.AllowOrigin, Audit: s.audit, Metrics: counted, Logger: s.logger,
+		Quotas: s.quotas.Book, Parts: []web.Part{s.sessions(), s.tasks()},
+	}
+	if s.keys != nil {
+		opts.Parts = append(opts.Parts, apikey.API{Keys: s.keys})
+	}
+	if s.audit != nil {
+		opts.Reads = api.NewReads(s.log, opts)
+		opts.Parts = append(opts.Parts, audit.API{Trail: s.audit, Log: s.log, Reads: opts.Reads})
+	}
+	return api.NewManagement(s.log, gate, opts)
 }
 
 // gatewayMark is by what the processes of a gateway are known, as long as its data directory stays where it is.

@@ -24,6 +24,7 @@ import (
 	"reprise/internal/logins"
 	"reprise/internal/oidc"
 	"reprise/internal/park"
+	"reprise/internal/reads"
 	"reprise/internal/roster"
 	"reprise/internal/schedule"
 	"reprise/internal/storeurl"
@@ -184,14 +185,16 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 		return err
 	}
 	s.openRoster(c)
-	handler, err := api.New(s.log, s.host, gate, &api.Options{
+	opts := &api.Options{
 		Version: buildVersion(),
 		Hosts:   c.AllowHost, Origins: c.AllowOrigin, MCP: s.mcp.handler, Console: s.front.console,
 		Metrics: metrics, Logger: s.logger, Heartbeat: c.Heartbeat, Audit: s.audit,
-		Files: s.files, Watches: s.watches, Parking: s.front.parking, Issuers: s.issuers, Quotas: s.quotas.Book,
-		Parts:         s.parts(c),
+		Parking: s.front.parking, Issuers: s.issuers, Quotas: s.quotas.Book,
 		NoCompression: !c.Compress, Tracer: s.telemetry.tracer, Token: s.proofToken(c),
-	})
+	}
+	opts.Reads = api.NewReads(s.log, opts)
+	opts.Parts = s.parts(c, opts.Reads)
+	handler, err := api.New(s.log, s.host, gate, opts)
 	if err != nil {
 		return err
 	}
@@ -204,12 +207,19 @@ func (s *server) openEngine(ctx context.Context, c *serveCmd, keys *reprise.Keys
 }
 
 // parts are the capabilities that bring their own paths.
-func (s *server) parts(c *serveCmd) []web.Part {
+func (s *server) parts(c *serveCmd, reading *reads.Service) []web.Part {
 	parts := []web.Part{
 		upkeep.API{Log: s.log, Store: s.store, Temp: s.dir.path, Heartbeat: c.Heartbeat},
 		webhook.API{Hooks: s.webhooks},
 		schedule.API{Schedules: s.schedules},
 		s.mcp.endpoints(), s.mcp.tasks(),
+	}
+	if s.files != nil {
+		parts = append(parts,
+			files.API{Roots: s.files, Watches: s.watches, Reads: reading, Quotas: s.quotas.Book})
+	}
+	if s.audit != nil {
+		parts = append(parts, audit.API{Trail: s.audit, Log: s.log, Reads: reading})
 	}
 	if s.roster != nil {
 		parts = append(parts, roster.API{Roster: s.roster})

@@ -9,13 +9,13 @@ import (
 	"reprise"
 	"reprise/internal/audit"
 	"reprise/internal/execution"
-	"reprise/internal/files"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
 	"reprise/internal/oidc"
 	"reprise/internal/otlp"
 	"reprise/internal/park"
 	"reprise/internal/quota"
+	"reprise/internal/reads"
 	"reprise/internal/web"
 )
 
@@ -53,6 +53,8 @@ type Options struct {
 	Parking *park.Lot
 	// MCP, if not nil, answers /mcp once Host and Origin were checked. It authenticates by itself.
 	MCP http.Handler
+	// Reads answers what reads events, here and in Parts. Default: one of NewReads.
+	Reads *reads.Service
 	// Parts are further capabilities. Default: none.
 	Parts []web.Part
 	// Issuers, if not nil, are the identity providers whose tokens the gate takes: what OAuth clients have to know of
@@ -60,10 +62,6 @@ type Options struct {
 	Issuers *oidc.Verifier
 	// Audit records requests for /v1/audit. Default: none; these paths do not exist.
 	Audit *audit.Trail
-	// Files are the directories that /v1/files gives access to, and Watches what watches them. Default: none, and these
-	// paths do not exist.
-	Files   *files.Roots
-	Watches *files.Watches
 	// Token, if not "", is the token that the server proves to know. Clients that have found the token in a file of
 	// this machine require the proof before they send it.
 	Token string
@@ -105,13 +103,21 @@ func (o *Options) withDefaults() Options {
 // Server answers the requests of the API. It is safe for concurrent use. What it
 // was made of stays the caller's.
 type Server struct {
-	log     *reprise.Log
-	host    *execution.Host // nil for one of NewManagement
-	gate    *identity.Gate
-	opts    Options
-	readers readerLimit
-	web     *web.Mux
-	health  health
+	log    *reprise.Log
+	host   *execution.Host // nil for one of NewManagement
+	gate   *identity.Gate
+	opts   Options
+	web    *web.Mux
+	health health
+}
+
+// NewReads returns what answers the readers of a Server with these options.
+func NewReads(log *reprise.Log, opts *Options) *reads.Service {
+	o := opts.withDefaults()
+	return reads.New(log, &reads.Options{
+		Heartbeat: o.Heartbeat, WriteTimeout: o.WriteTimeout, NoCompression: o.NoCompression,
+		MaxPerPrincipal: o.MaxReadersPerPrincipal, Quotas: o.Quotas, Resumed: o.Metrics.resumed,
+	})
 }
 
 // New returns a Server for the streams of log and the executions of host. gate authenticates the requests. opts may be
@@ -141,7 +147,9 @@ func NewManagement(log *reprise.Log, gate *identity.Gate, opts *Options) (*Serve
 
 func newServer(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts *Options) (s *Server, err error) {
 	s = &Server{log: log, host: host, gate: gate, opts: opts.withDefaults()}
-	s.readers.max = s.opts.MaxReadersPerPrincipal
+	if s.opts.Reads == nil {
+		s.opts.Reads = NewReads(log, &s.opts)
+	}
 	settings := &web.Options{
 		Gate: gate, Hosts: s.opts.Hosts, Origins: s.opts.Origins, MaxBody: s.opts.MaxBody,
 		BodyTimeout: s.opts.BodyTimeout, WriteTimeout: s.opts.WriteTimeout, Parking: s.opts.Parking,

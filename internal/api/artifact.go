@@ -26,29 +26,29 @@ func (s *Server) readArtifact(x *web.Exchange) error {
 	h := x.W.Header()
 	h.Set("ETag", strconv.Quote(a.SHA256))
 	h.Set("Accept-Ranges", "bytes")
-	part, status := span{offset, a.Size - offset}, http.StatusOK
+	part, status := web.Span{Start: offset, Length: a.Size - offset}, http.StatusOK
 	condition := x.R.Header.Get("If-Range")
-	ranged, verdict := parseRange(rangeHeader(x), a.Size)
+	ranged, verdict := web.ParseRange(x.RangeHeader(), a.Size)
 	if offset > 0 || condition != "" && condition != h.Get("ETag") {
-		verdict = rangeIgnored
+		verdict = web.RangeIgnored
 	}
 	switch {
-	case verdict == rangeUnsatisfiable, offset > a.Size:
+	case verdict == web.RangeUnsatisfiable, offset > a.Size:
 		h.Set("Content-Range", fmt.Sprintf("bytes */%d", a.Size))
 		return web.InvalidStatus(http.StatusRequestedRangeNotSatisfiable, fmt.Sprintf("there are %d bytes", a.Size))
-	case verdict == rangeGood:
+	case verdict == web.RangeGood:
 		part, status = ranged, http.StatusPartialContent
-		h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", part.start, part.start+part.length-1, a.Size))
+		h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", part.Start, part.Start+part.Length-1, a.Size))
 	}
-	h.Set("Content-Type", bytesType)
-	h.Set("Content-Length", strconv.FormatInt(part.length, 10))
+	h.Set("Content-Type", web.Bytes)
+	h.Set("Content-Length", strconv.FormatInt(part.Length, 10))
 	x.AllowWrite()
 	x.W.WriteHeader(status)
 	if x.R.Method == http.MethodHead {
 		return nil
 	}
-	w := s.steady(x)
-	if n, err := a.Copy(x.R.Context(), w, part.start, part.length); err != nil || n != part.length {
+	w := x.Steady(false)
+	if n, err := a.Copy(x.R.Context(), w, part.Start, part.Length); err != nil || n != part.Length {
 		panic(http.ErrAbortHandler) // the client must see that this was not all
 	}
 	return nil

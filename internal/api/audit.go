@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/http"
 
 	"reprise/internal/audit"
 	"reprise/internal/web"
@@ -26,19 +25,3 @@ func (j journal) Note(a web.Act) { j.trail.Note(entry(&a)) }
 
 // Refuse implements web.Journal.
 func (j journal) Refuse(a web.Act) { j.trail.Refuse(entry(&a)) }
-
-func (s *Server) auditEvents(x *web.Exchange) error {
-	stream, err := s.log.Stream(x.R.Context(), audit.StreamKey)
-	if err != nil {
-		return err
-	}
-	return s.follow(x, &reading{stream: stream})
-}
-
-func (s *Server) checkAudit(x *web.Exchange) error {
-	found, err := s.opts.Audit.Check(x.R.Context())
-	if err != nil {
-		return err
-	}
-	return x.Answer(http.StatusOK, found)
-}

@@ -15,6 +15,7 @@ import (
 	"reprise/internal/identity"
 	"reprise/internal/otlp"
 	"reprise/internal/problem"
+	"reprise/internal/reads"
 	"reprise/internal/tracecontext"
 	"reprise/internal/web"
 	"reprise/ssehttp"
@@ -163,7 +164,7 @@ func (s *Server) startAndFollow(x *web.Exchange, req execution.Request) error {
 		return err
 	}
 	ctx := x.R.Context()
-	if err := s.enter(x); err != nil {
+	if err := s.opts.Reads.Enter(x); err != nil {
 		return err
 	}
 	e, _, err := s.start(ctx, x, req)
@@ -179,17 +180,13 @@ func (s *Server) startAndFollow(x *web.Exchange, req execution.Request) error {
 	if err != nil {
 		return err
 	}
-	rd := &reading{stream: stream, form: web.SSE, Request: position}
-	if rd.hold = s.host.Hold(x.Who.Tenant, e.ID); req.Hold == 0 {
-		rd.hold = nil
+	rd := &reads.Reading{Stream: stream}
+	if hold := s.host.Hold(x.Who.Tenant, e.ID); hold != nil && req.Hold > 0 {
+		x.W.Header().Set(holdHeader, hold.Token())
+		awaitReceipts(x, hold)
+		rd.Sent = hold.Sent
 	}
-	if rd.hold != nil {
-		x.W.Header().Set(holdHeader, rd.hold.Token())
-		awaitReceipts(x, rd.hold)
-	}
-	x.EndWithServer() // not before, so that the start is not cut short
-	x.EndWithConnection()
-	return s.send(x, rd)
+	return s.opts.Reads.FollowFrom(x, rd, position)
 }
 
 // awaitReceipts makes the receipts of a follower count that says it sends them.

@@ -2,6 +2,8 @@ package api
 
 import (
 	"reprise/internal/apikey"
+	"reprise/internal/audit"
+	"reprise/internal/files"
 	"reprise/internal/mcpapi"
 	"reprise/internal/roster"
 	"reprise/internal/schedule"
@@ -17,7 +19,15 @@ func Operations() []web.Operation {
 		panic(err)
 	}
 	s := &Server{opts: Options{Parts: []web.Part{
-		webhook.API{}, schedule.API{}, roster.API{}, apikey.API{}, upkeep.API{}, mcpapi.Sessions{}, mcpapi.Tasks{},
+		webhook.API{},
+		schedule.API{},
+		roster.API{},
+		apikey.API{},
+		upkeep.API{},
+		mcpapi.Sessions{},
+		mcpapi.Tasks{},
+		files.API{},
+		audit.API{},
 	}}}
 	s.routes(m, true)
 	return m.Operations()

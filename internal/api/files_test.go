@@ -26,7 +26,7 @@ func (w *fixture) openFiles(opts *api.Options) (closeFiles func()) {
 	w.ok(err)
 	watches, err := files.OpenWatches(w.log, roots, w.TempDir(), &files.WatchOptions{Interval: time.Millisecond})
 	w.ok(err)
-	opts.Files, opts.Watches = roots, watches
+	opts.Parts = append(opts.Parts, files.API{Roots: roots, Watches: watches, Reads: opts.Reads, Quotas: opts.Quotas})
 	return func() {
 		w.ok(watches.Close())
 		w.ok(roots.Close())

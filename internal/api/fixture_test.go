@@ -28,6 +28,7 @@ import (
 	"reprise/internal/identity"
 	"reprise/internal/mcpapi"
 	"reprise/internal/park"
+	"reprise/internal/quota"
 	"reprise/internal/schedule"
 	"reprise/internal/upkeep"
 	"reprise/internal/webhook"
@@ -144,6 +145,13 @@ func start(tb testing.TB, s setup) *fixture {
 			})
 		w.ok(err)
 		w.trail = s.api.Audit
+	}
+	if s.api.Quotas == nil {
+		s.api.Quotas = quota.New(nil)
+	}
+	s.api.Reads = api.NewReads(w.log, &s.api)
+	if w.trail != nil {
+		s.api.Parts = append(s.api.Parts, audit.API{Trail: w.trail, Log: w.log, Reads: s.api.Reads})
 	}
 	closeFiles := w.openFiles(&s.api)
 	var sessions mcpapi.Sessions

@@ -25,11 +25,11 @@ func FuzzParseRange(f *testing.F) {
 		if size < 0 {
 			return
 		}
-		part, verdict := parseRange(header, size)
-		if verdict == rangeGood && (part.start < 0 || part.length <= 0 || part.length > size-part.start) {
+		part, verdict := web.ParseRange(header, size)
+		if verdict == web.RangeGood && (part.Start < 0 || part.Length <= 0 || part.Length > size-part.Start) {
 			t.Errorf("%q of %d: %+v", header, size, part)
 		}
-		if verdict != rangeGood && part != (span{}) {
+		if verdict != web.RangeGood && part != (web.Span{}) {
 			t.Errorf("%q of %d is not taken, but %+v", header, size, part)
 		}
 	})

@@ -7,12 +7,13 @@ import (
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
 	"reprise/internal/oidc"
+	"reprise/internal/reads"
 	"reprise/internal/serverproof"
 	"reprise/internal/web"
 )
 
-// The parameters of everything that reads events, that for tickets last.
-var eventQuery = []string{"after", "cursor", "types", "gap", "cursors", "limit", "wait", identity.TicketParam}
+// eventQuery are the parameters of what reads events, also with a ticket.
+var eventQuery = append(reads.Parameters[:len(reads.Parameters):len(reads.Parameters)], identity.TicketParam)
 
 // routes adds the paths of what the server has. With all it adds every path, also those that have no use.
 func (s *Server) routes(m *web.Mux, all bool) {
@@ -25,9 +26,7 @@ func (s *Server) routes(m *web.Mux, all bool) {
 		{s.host != nil, s.interpreterRoutes},
 		{s.host != nil, s.serverRoutes},
 		{s.host != nil && s.opts.Token != "", s.proofRoutes},
-		{s.host != nil && s.opts.Files != nil, s.fileRoutes},
 		{true, s.quotaRoutes},
-		{s.opts.Audit != nil, s.auditRoutes},
 	} {
 		if part.there || all {
 			part.add(m)
@@ -108,11 +107,6 @@ func (s *Server) quotaRoutes(m *web.Mux) {
 	m.Handle("GET", "/v1/quota", web.Anybody, []string{"tenant", "principal"}, s.showQuota)
 }
 
-func (s *Server) auditRoutes(m *web.Mux) {
-	m.Handle("GET", "/v1/audit/events", identity.ScopeAudit, eventQuery[:len(eventQuery)-1], s.auditEvents, web.Follows)
-	m.Handle("POST", "/v1/audit/check", identity.ScopeAudit, nil, s.checkAudit)
-}
-
 // missing says what there is in place of a path that does not exist.
 func (s *Server) missing() string {
 	if s.host == nil {
@@ -126,9 +120,9 @@ func (s *Server) missing() string {
 func (s *Server) off(path string) string {
 	switch {
 	case s.host == nil:
-	case s.opts.Files == nil && (path == filesPath || strings.HasPrefix(path, filesPath+"/")):
+	case !s.web.Has("/v1/files") && (path == "/v1/files" || strings.HasPrefix(path, "/v1/files/")):
 		return "this server gives no access to files; serve --files NAME=DIR does"
-	case s.opts.Audit == nil && strings.HasPrefix(path, "/v1/audit/"):
+	case !s.web.Has("/v1/audit/events") && strings.HasPrefix(path, "/v1/audit/"):
 		return "this server keeps no audit log; serve --audit does"
 	}
 	return ""

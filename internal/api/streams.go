@@ -48,7 +48,7 @@ func (s *Server) streamBody(info *reprise.StreamInfo) streamBody {
 			MaxIdle:   execution.Duration(info.Config.MaxIdle()),
 		},
 		Created: execution.Time{Time: info.Created},
-		Window:  s.window(info),
+		Window:  s.opts.Reads.Window(info),
 		Events:  info.Kept(), Bytes: info.Bytes,
 		Links: streamLinks{self, self + "/events"},
 	}
@@ -81,11 +81,6 @@ func withOwn(labels map[string]string, principal string, maxIdle time.Duration) 
 		all[reprise.MaxIdleLabel] = maxIdle.String()
 	}
 	return all
-}
-
-func (s *Server) window(info *reprise.StreamInfo) execution.Window {
-	earliest, tail := s.log.Window(info)
-	return execution.Window{Earliest: earliest.String(), Tail: tail.String()}
 }
 
 func (s *Server) createStream(x *web.Exchange) error {

@@ -100,7 +100,7 @@ var identityMutants = []mutant{
 	},
 	{
 		name: "a download outlives its credential", rule: "R10.1",
-		file: "internal/api/output.go", old: "	if w.ctx.Err() != nil {\n", new: "	if false {\n",
+		file: "internal/web/range.go", old: "	if w.ctx.Err() != nil {\n", new: "	if false {\n",
 		pkg: "./internal/api", run: "TestRevocationEndsWhatIsOpen",
 	},
 	{

@@ -171,6 +171,9 @@ func (m *Mux) Pass(pattern, name string, handler http.Handler) {
 	})
 }
 
+// Has reports whether there are operations of a path.
+func (m *Mux) Has(path string) bool { return m.paths[path] != nil }
+
 // Operation is a method of a path.
 type Operation struct {
 	Method, Path string

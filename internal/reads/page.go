@@ -1,4 +1,4 @@
-package api
+package reads
 
 import (
 	"context"
@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/client"
 	"reprise/internal/contentcoding"
-	"reprise/internal/execution"
 	"reprise/internal/web"
 	"reprise/ssehttp"
 )
@@ -25,8 +25,7 @@ const (
 
 // page collects the events of one answer.
 type page struct {
-	server   *Server
-	rd       *reading
+	rd       *Reading
 	reader   *reprise.Reader
 	wanted   map[string]bool // nil for all types
 	events   []byte          // with commas between
@@ -38,25 +37,25 @@ type page struct {
 
 // pageEnd is the part of a page after its events.
 type pageEnd struct {
-	NextCursor any              `json:"next_cursor"` // a number of events if the request used one
-	HasMore    bool             `json:"has_more"`
-	Ended      bool             `json:"ended"`
-	Window     execution.Window `json:"window"`
+	NextCursor any           `json:"next_cursor"` // a number of events if the request used one
+	HasMore    bool          `json:"has_more"`
+	Ended      bool          `json:"ended"`
+	Window     client.Window `json:"window"`
 }
 
 // page answers with the present events, up to the limit. If there are none and the request asks for it, page waits for
 // the first one.
-func (s *Server) page(x *web.Exchange, rd *reading, coding contentcoding.Coding) error {
-	reader, gap, err := rd.Open(x.R, rd.stream)
+func (s *Service) page(x *web.Exchange, rd *Reading, coding contentcoding.Coding) error {
+	reader, gap, err := rd.Open(x.R, rd.Stream)
 	if what, ok := rd.Resumption(reader, gap, err); ok {
-		s.opts.Metrics.resumed(x.R, what)
+		s.opts.Resumed(x.R, what)
 	}
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
 	p := &page{
-		server: s, rd: rd, reader: reader, wanted: rd.wantedTypes(),
+		rd: rd, reader: reader, wanted: rd.wantedTypes(),
 		position: reader.Cursor().Seq,
 	}
 	if gap != nil {
@@ -67,7 +66,7 @@ func (s *Server) page(x *web.Exchange, rd *reading, coding contentcoding.Coding)
 	}
 	info, next := reader.Info(), reader.Cursor()
 	next.Seq = p.position // the reader may have been handed out more
-	ssehttp.SetHead(x.W.Header(), rd.stream, &info)
+	ssehttp.SetHead(x.W.Header(), rd.Stream, &info)
 	var nextCursor any = next.String()
 	if rd.bySeq {
 		nextCursor = p.position
@@ -76,7 +75,7 @@ func (s *Server) page(x *web.Exchange, rd *reading, coding contentcoding.Coding)
 		NextCursor: nextCursor,
 		HasMore:    p.position < info.Tail,
 		Ended:      info.End != nil,
-		Window:     s.window(&info),
+		Window:     s.Window(&info),
 	})
 	if err != nil {
 		return err
@@ -166,7 +165,7 @@ func (p *page) separate() {
 }
 
 // wantedTypes is the filter of a reading; nil for all.
-func (rd *reading) wantedTypes() map[string]bool {
+func (rd *Reading) wantedTypes() map[string]bool {
 	if len(rd.Types) == 0 {
 		return nil
 	}

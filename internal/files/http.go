@@ -1,4 +1,4 @@
-package api
+package files
 
 import (
 	"encoding/base64"
@@ -6,32 +6,64 @@ import (
 	"net/http"
 
 	"reprise"
-	"reprise/internal/files"
+	"reprise/internal/identity"
+	"reprise/internal/quota"
+	"reprise/internal/reads"
 	"reprise/internal/web"
 )
 
-// filesPath is the prefix of the paths that need Options.Files.
+// filesPath is the prefix of the paths of files.
 const filesPath = "/v1/files"
 
-// filesOf returns the roots for a sender that may use files. These belong to the operator's tenant. A sender whose
+// API gives access to files over HTTP.
+type API struct {
+	Roots *Roots
+	// Watches are what watches the directories, nil for nothing.
+	Watches *Watches
+	Reads   *reads.Service
+	Quotas  *quota.Book
+}
+
+// Routes implements web.Part. A sender that may start commands may also
+// write files, because each permits the other.
+func (a API) Routes(m *web.Mux) {
+	const read, write = identity.ScopeRead, identity.ScopeRun
+	list := []string{"path", "limit", "cursor"}
+	upload := []string{"path", "offset", "size", "sha256", "mode", "overwrite", "parents"}
+	m.Handle("GET", filesPath, read, list, a.list)
+	m.Handle("DELETE", filesPath, write, []string{"path", "recursive"}, a.remove)
+	m.Handle("GET", filesPath+"/stat", read, []string{"path", "checksum"}, a.show)
+	m.Handle("GET", filesPath+"/search", read, append([]string{"name", "text"}, list...), a.search)
+	m.Handle("GET", filesPath+"/content", read, []string{"path"}, a.read)
+	m.Handle("PUT", filesPath+"/content", write, upload, a.write)
+	m.Handle("GET", filesPath+"/upload", write, []string{"path", "size", "sha256"}, a.showUpload)
+	m.Handle("POST", filesPath+"/move", write, nil, a.move)
+	m.Handle("POST", filesPath+"/directory", write, nil, a.makeDirectory)
+	m.Handle("POST", filesPath+"/permissions", write, nil, a.setFileMode)
+	m.Handle("POST", filesPath+"/watches", read, nil, a.startWatch)
+	m.Handle("GET", filesPath+"/watches/{id}/events", read, reads.Parameters, a.watchEvents)
+	m.Handle("DELETE", filesPath+"/watches/{id}", write, nil, a.removeWatch)
+}
+
+// roots returns the roots for a sender that may use  These belong to the operator's tenant. A sender whose
 // scope is limited to some names may not use them, because files have no session.
-func (s *Server) filesOf(x *web.Exchange) (*files.Roots, error) {
+func (a API) roots(x *web.Exchange) (*Roots, error) {
 	if x.Who.Tenant != reprise.DefaultTenant || !x.Who.MayAll(x.Scope) {
 		return nil, fmt.Errorf("%w: there are no files", reprise.ErrNotFound)
 	}
-	return s.opts.Files, nil
+	return a.Roots, nil
 }
 
-// fileList is a page of files.
+// fileList is a page of
 type fileList struct {
-	Files      []files.File `json:"files"`
-	NextCursor string       `json:"next_cursor"`
+	Files      []File `json:"files"`
+	NextCursor string `json:"next_cursor"`
 }
 
-func (s *Server) answerFiles(x *web.Exchange, page files.Page) error {
+func (a API) answer(x *web.Exchange, page Page) error {
 	list := fileList{Files: page.Files, NextCursor: base64.RawURLEncoding.EncodeToString([]byte(page.Next))}
 	if list.Files == nil {
-		list.Files = []files.File{}
+		list.Files = []File{}
 	}
 	return x.Answer(http.StatusOK, list)
 }
@@ -49,8 +81,8 @@ func filePage(q web.Query) (limit int, after string, err error) {
 	return limit, string(name), nil
 }
 
-func (s *Server) listFiles(x *web.Exchange) error {
-	roots, err := s.filesOf(x)
+func (a API) list(x *web.Exchange) error {
+	roots, err := a.roots(x)
 	if err != nil {
 		return err
 	}
@@ -62,11 +94,11 @@ func (s *Server) listFiles(x *web.Exchange) error {
 	if err != nil {
 		return err
 	}
-	return s.answerFiles(x, page)
+	return a.answer(x, page)
 }
 
-func (s *Server) searchFiles(x *web.Exchange) error {
-	roots, err := s.filesOf(x)
+func (a API) search(x *web.Exchange) error {
+	roots, err := a.roots(x)
 	if err != nil {
 		return err
 	}
@@ -74,17 +106,17 @@ func (s *Server) searchFiles(x *web.Exchange) error {
 	if err != nil {
 		return err
 	}
-	page, err := roots.Search(x.R.Context(), files.Query{
+	page, err := roots.Search(x.R.Context(), Query{
 		Path: x.Query.Text("path"), Name: x.Query.Text("name"), Text: x.Query.Text("text"), Limit: limit, After: after,
 	})
 	if err != nil {
 		return err
 	}
-	return s.answerFiles(x, page)
+	return a.answer(x, page)
 }
 
-func (s *Server) showFile(x *web.Exchange) error {
-	roots, err := s.filesOf(x)
+func (a API) show(x *web.Exchange) error {
+	roots, err := a.roots(x)
 	if err != nil {
 		return err
 	}
@@ -110,8 +142,8 @@ func (s *Server) showFile(x *web.Exchange) error {
 	return x.Answer(http.StatusOK, content.File)
 }
 
-func (s *Server) removeFile(x *web.Exchange) error {
-	roots, err := s.filesOf(x)
+func (a API) remove(x *web.Exchange) error {
+	roots, err := a.roots(x)
 	if err != nil {
 		return err
 	}
@@ -126,8 +158,8 @@ func (s *Server) removeFile(x *web.Exchange) error {
 }
 
 // changeFile answers with the file that results from the change in the body B.
-func changeFile[B any](s *Server, x *web.Exchange, change func(*files.Roots, *B) (files.File, error)) error {
-	roots, err := s.filesOf(x)
+func changeFile[B any](a API, x *web.Exchange, change func(*Roots, *B) (File, error)) error {
+	roots, err := a.roots(x)
 	if err != nil {
 		return err
 	}
@@ -142,34 +174,34 @@ func changeFile[B any](s *Server, x *web.Exchange, change func(*files.Roots, *B)
 	return x.Answer(http.StatusOK, file)
 }
 
-func (s *Server) moveFile(x *web.Exchange) error {
+func (a API) move(x *web.Exchange) error {
 	type move struct {
 		From      string `json:"from"`
 		To        string `json:"to"`
 		Overwrite bool   `json:"overwrite"`
 	}
-	return changeFile(s, x, func(roots *files.Roots, m *move) (files.File, error) {
+	return changeFile(a, x, func(roots *Roots, m *move) (File, error) {
 		return roots.Move(m.From, m.To, m.Overwrite)
 	})
 }
 
-func (s *Server) makeDirectory(x *web.Exchange) error {
+func (a API) makeDirectory(x *web.Exchange) error {
 	type directory struct {
 		Path    string `json:"path"`
 		Mode    string `json:"mode"`
 		Parents bool   `json:"parents"`
 	}
-	return changeFile(s, x, func(roots *files.Roots, d *directory) (files.File, error) {
+	return changeFile(a, x, func(roots *Roots, d *directory) (File, error) {
 		return roots.MakeDirectory(d.Path, d.Mode, d.Parents)
 	})
 }
 
-func (s *Server) setFileMode(x *web.Exchange) error {
+func (a API) setFileMode(x *web.Exchange) error {
 	type permissions struct {
 		Path string `json:"path"`
 		Mode string `json:"mode"`
 	}
-	return changeFile(s, x, func(roots *files.Roots, p *permissions) (files.File, error) {
+	return changeFile(a, x, func(roots *Roots, p *permissions) (File, error) {
 		return roots.SetMode(p.Path, p.Mode)
 	})
 }

@@ -1,4 +1,4 @@
-package api
+package files
 
 import (
 	"errors"
@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"reprise/internal/files"
 	"reprise/internal/problem"
 	"reprise/internal/quota"
 	"reprise/internal/web"
@@ -15,8 +14,8 @@ import (
 
 // readFile answers with a file, or a range of it. Every byte of the answer belongs to the version in ETag: if the file
 // changes meanwhile, the answer ends early.
-func (s *Server) readFile(x *web.Exchange) error {
-	roots, err := s.filesOf(x)
+func (a API) read(x *web.Exchange) error {
+	roots, err := a.roots(x)
 	if err != nil {
 		return err
 	}
@@ -32,38 +31,38 @@ func (s *Server) readFile(x *web.Exchange) error {
 		x.W.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	part, status := span{0, size}, http.StatusOK
+	part, status := web.Span{Length: size}, http.StatusOK
 	// If the condition does not hold, the answer is the whole file (RFC 9110, section 13.1.5). A date never holds.
 	condition := x.R.Header.Get("If-Range")
-	if header := rangeHeader(x); header != "" && (condition == "" || condition == content.File.ETag) {
-		ranged, verdict := parseRange(header, size)
+	if header := x.RangeHeader(); header != "" && (condition == "" || condition == content.File.ETag) {
+		ranged, verdict := web.ParseRange(header, size)
 		switch verdict {
-		case rangeUnsatisfiable:
+		case web.RangeUnsatisfiable:
 			h.Set("Content-Range", fmt.Sprintf("bytes */%d", size))
 			return web.InvalidStatus(http.StatusRequestedRangeNotSatisfiable, fmt.Sprintf("there are %d bytes", size))
-		case rangeGood:
+		case web.RangeGood:
 			part, status = ranged, http.StatusPartialContent
-			h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", part.start, part.start+part.length-1, size))
+			h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", part.Start, part.Start+part.Length-1, size))
 		}
 	}
-	return s.sendFile(x, content, part, status)
+	return a.send(x, content, part, status)
 }
 
-func (s *Server) sendFile(x *web.Exchange, content *files.Content, part span, status int) error {
+func (a API) send(x *web.Exchange, content *Content, part web.Span, status int) error {
 	h := x.W.Header()
-	h.Set("Content-Type", bytesType)
-	h.Set("Content-Length", strconv.FormatInt(part.length, 10))
+	h.Set("Content-Type", web.Bytes)
+	h.Set("Content-Length", strconv.FormatInt(part.Length, 10))
 	h.Set("Last-Modified", content.File.Modified.UTC().Format(http.TimeFormat))
 	x.AllowWrite()
 	x.W.WriteHeader(status)
 	if x.R.Method == http.MethodHead {
 		return nil
 	}
-	w := s.steady(x)
-	in := io.NewSectionReader(content, part.start, part.length)
+	w := x.Steady(false)
+	in := io.NewSectionReader(content, part.Start, part.Length)
 	n, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{in}, make([]byte, fileBuffer))
-	if err != nil || n != part.length {
-		if errors.Is(err, files.ErrChanged) {
+	if err != nil || n != part.Length {
+		if errors.Is(err, ErrChanged) {
 			x.Record().NoteProblem(problem.CodeConflict)
 		}
 		panic(http.ErrAbortHandler) // the client must see that this was not all
@@ -71,16 +70,13 @@ func (s *Server) sendFile(x *web.Exchange, content *files.Content, part span, st
 	return nil
 }
 
-// bytesType is the media type of any bytes.
-const bytesType = "application/octet-stream"
-
 // fileBuffer is the size of a read and of a write.
 const fileBuffer = 256 << 10
 
 // uploadOf reads the parameters of an upload.
-func uploadOf(q web.Query) (u files.Upload, err error) {
+func uploadOf(q web.Query) (u Upload, err error) {
 	const most = 1<<63 - 1
-	u = files.Upload{Path: q.Text("path"), SHA256: q.Text("sha256"), Mode: q.Text("mode")}
+	u = Upload{Path: q.Text("path"), SHA256: q.Text("sha256"), Mode: q.Text("mode")}
 	if u.Offset, err = q.Number("offset", -1, 0, most); err != nil {
 		return u, err
 	}
@@ -99,8 +95,8 @@ func uploadOf(q web.Query) (u files.Upload, err error) {
 }
 
 // writeFile takes a file, or bytes of one from an offset on.
-func (s *Server) writeFile(x *web.Exchange) error {
-	roots, err := s.filesOf(x)
+func (a API) write(x *web.Exchange) error {
+	roots, err := a.roots(x)
 	if err != nil {
 		return err
 	}
@@ -111,7 +107,7 @@ func (s *Server) writeFile(x *web.Exchange) error {
 	if u.Size < 0 && x.R.ContentLength >= 0 {
 		u.Size = x.R.ContentLength
 	}
-	progress, err := roots.Write(x.R.Context(), u, s.opts.Quotas.Upload(x.Who.Holder(), x.R.Body))
+	progress, err := roots.Write(x.R.Context(), u, a.Quotas.Upload(x.Who.Holder(), x.R.Body))
 	if err != nil {
 		return uploadError(err)
 	}
@@ -120,7 +116,7 @@ func (s *Server) writeFile(x *web.Exchange) error {
 
 // uploadError classifies the errors of reading an upload.
 func uploadError(err error) error {
-	if cut, ok := errors.AsType[*files.BodyError](err); ok {
+	if cut, ok := errors.AsType[*BodyError](err); ok {
 		if refused, ok := errors.AsType[*quota.Error](cut.Err); ok {
 			return refused
 		}
@@ -130,8 +126,8 @@ func uploadError(err error) error {
 }
 
 // showUpload answers with the progress of an upload.
-func (s *Server) showUpload(x *web.Exchange) error {
-	roots, err := s.filesOf(x)
+func (a API) showUpload(x *web.Exchange) error {
+	roots, err := a.roots(x)
 	if err != nil {
 		return err
 	}
