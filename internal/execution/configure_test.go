@@ -128,3 +128,40 @@ func TestDirectoryThatIsClosedToItsUser(t *testing.T) {
 	x := finish(t, h, start(t, h, execution.Request{Command: "echo ran", Cwd: top}).ID)
 	wantOutcome(t, x, execution.Exited, 0, "")
 }
+
+// TestDirectoryOfTheServerIsNamed: whoever starts a command without a directory learns where it runs, and so does
+// who looks at it while it runs, after its end, and on the next server, whose own directory is another one.
+func TestDirectoryOfTheServerIsNamed(t *testing.T) {
+	log := newLog(t, memstore.New(nil), nil)
+	dir := t.TempDir()
+	h := openHost(t, log, execution.Options{Dir: dir, Secret: []byte("the same")})
+	x, _, err := h.Start(within(t), tenant, execution.Request{ID: "x", Command: "echo up; read line", StdinOpen: true})
+	if err != nil || x.Cwd != dir {
+		t.Fatalf("started in %q, %v", x.Cwd, err)
+	}
+	await(t, h, "x", "up")
+	show := func(h *execution.Host) string {
+		t.Helper()
+		x, err := h.Show(within(t), tenant, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x.Cwd
+	}
+	if got := show(h); got != dir {
+		t.Errorf("while it runs: %q", got)
+	}
+	if err := h.Cancel(within(t), tenant, "x"); err != nil {
+		t.Fatal(err)
+	}
+	finish(t, h, "x")
+	if got := show(h); got != dir {
+		t.Errorf("after its end: %q", got)
+	}
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := show(openHost(t, log, execution.Options{Dir: t.TempDir(), Secret: []byte("the same")})); got != dir {
+		t.Errorf("on the next server: %q", got)
+	}
+}

@@ -110,5 +110,5 @@ func ms(t time.Time) *Time {
 	if t.IsZero() {
 		return nil
 	}
-	return &Time{t.UTC().Truncate(time.Millisecond)}
+	return &Time{Time: t.UTC().Truncate(time.Millisecond)}
 }

@@ -88,7 +88,7 @@ func (h *Host) isPast(e *reprise.Event) bool { return time.Since(e.Time) >= h.op
 func (r *record) execution() Execution {
 	x := Execution{
 		ID: r.ID, Session: r.Session, Status: StatusEnded, Outcome: &r.Outcome, ExitCode: r.ExitCode, Signal: r.Signal,
-		Labels: map[string]string{}, Created: Time{time.UnixMilli(r.Created)}, Ended: timeOf(r.Ended),
+		Labels: map[string]string{}, Created: Time{Time: time.UnixMilli(r.Created)}, Ended: timeOf(r.Ended),
 		Started: timeOf(r.Started), Expired: true,
 	}
 	if id, ok := strings.CutPrefix(r.name, namespace); ok {
@@ -108,7 +108,7 @@ func timeOf(ms int64) *Time {
 	if ms == 0 {
 		return nil
 	}
-	return &Time{time.UnixMilli(ms)}
+	return &Time{Time: time.UnixMilli(ms)}
 }
 
 // digestOf returns the digest of the request in the configuration of an execution or a key, shortened.

@@ -25,6 +25,8 @@ type run struct {
 	id      string
 	session string
 	request Request
+	// dir is the directory in which the command works, "" if another server has accepted the request.
+	dir string
 	// isolation is how the command is isolated. It is nil for a run that was found again, until its turn comes.
 	isolation *isolation.Plan
 	config    reprise.StreamConfig
@@ -93,12 +95,16 @@ type run struct {
 }
 
 func newRun(h *Host, key reprise.StreamKey, id string, req Request, plan *isolation.Plan) *run {
-	return &run{
+	r := &run{
 		job: newJob(req.StdinOpen, req.TTY != nil), host: h, key: key, holder: quota.Holder{
 			Account: quota.Account{Tenant: key.Tenant},
 		}, id: id, session: req.Session, request: req, isolation: plan,
 		created: time.Now(), turn: make(chan struct{}), ready: make(chan struct{}),
 	}
+	if plan != nil {
+		r.dir = plan.Access.Dir
+	}
+	return r
 }
 
 // run executes the run from its start to its end. It is called in its own goroutine.

@@ -105,7 +105,7 @@ func parseSessionCursor(after string) (*Session, error) {
 	if !ok || err != nil {
 		return nil, fmt.Errorf("%w: the cursor is not one of this list", reprise.ErrInvalid)
 	}
-	return &Session{ID: id, Updated: Time{time.UnixMilli(at)}}, nil
+	return &Session{ID: id, Updated: Time{Time: time.UnixMilli(at)}}, nil
 }
 
 func (s *Session) add(info *reprise.StreamInfo, x *Execution) {

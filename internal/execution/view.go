@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,7 +95,23 @@ func (h *Host) lookAt(ctx context.Context, s *reprise.Stream) (x Execution, owne
 	if r == nil {
 		owner = h.runner(&info)
 	}
+	if x.Cwd == "" && info.Tail > 0 && info.Earliest <= 1 {
+		x.Cwd = h.startedIn(ctx, s)
+	}
 	return x, owner, nil
+}
+
+// startedIn returns the directory in which a command was started whose request has named none, "" if that is not known.
+func (h *Host) startedIn(ctx context.Context, s *reprise.Stream) string {
+	var started struct {
+		Cwd string `json:"cwd"`
+	}
+	_ = h.eachRecord(ctx, s, 1, 1, func(e *reprise.Event) { // without a first event, it is not known
+		if e.Type == eventStarted {
+			_ = json.Unmarshal(e.Data, &started)
+		}
+	})
+	return started.Cwd
 }
 
 // view returns the execution whose stream is info and whose run, if it has not ended, is r, without the window.
@@ -102,7 +119,7 @@ func (h *Host) view(info *reprise.StreamInfo, r *run) Execution {
 	x := Execution{
 		ID:      strings.TrimPrefix(info.Key.Name, namespace),
 		Session: info.Config.Labels[labelSession],
-		Created: Time{info.Created},
+		Created: Time{Time: info.Created},
 		Labels:  requestLabels(info.Config.Labels),
 		Status:  StatusRunning,
 		tail:    info.Tail,
@@ -116,7 +133,7 @@ func (h *Host) view(info *reprise.StreamInfo, r *run) Execution {
 	case info.End != nil:
 		x.end(info.End)
 	case r != nil:
-		x.Status = h.queue.status(r)
+		x.Status, x.Cwd = h.queue.status(r), cmp.Or(x.Cwd, r.dir)
 		x.show(r.progress())
 	case info.Tail == 0: // on another replica, which has not started it
 		x.Status = StatusQueued
@@ -145,7 +162,7 @@ func (x *Execution) end(end *reprise.End) {
 	x.Error, x.Limit, x.OutputTruncated, x.ProcessesLeft = e.Error, e.Limit, e.OutputTruncated, e.ProcessesLeft
 	x.KilledProcesses, x.KilledCommands = e.KilledProcesses, e.KilledCommands
 	x.Usage, x.Bytes, x.Isolation = e.Usage, e.Bytes, e.Isolation
-	x.Started, x.Ended = e.Started, &Time{end.Time}
+	x.Started, x.Ended = e.Started, &Time{Time: end.Time}
 	x.DurationMS = &e.DurationMS
 	x.Artifacts, x.ArtifactNotes = e.Artifacts, e.ArtifactNotes
 }

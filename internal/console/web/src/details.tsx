@@ -18,7 +18,7 @@ export function Details({ execution: e, again }: { execution: Execution; again: 
       <Row name="Command">
         <pre class="mono">{commandOf(e)}</pre>
       </Row>
-      <Row name="Directory">{e.cwd || 'the server’s'}</Row>
+      <Row name="Directory">{e.cwd}</Row>
       <Row name="Environment">{e.env_names?.join(', ')}</Row>
       <Row name="Timeout">{e.timeout}</Row>
       <Row name="Created">{moment(e.created)}</Row>
