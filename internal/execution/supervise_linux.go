@@ -250,7 +250,7 @@ func (s *session) run() {
 
 // runCommand runs it to its end, whose output is then in the spool.
 func (s *session) runCommand() ending {
-	t := s.owner.newTree(s.plan.Mark)
+	t := s.owner.newTree(s.plan)
 	var c *child
 	var err error
 	killedFirst(func() { c, err = s.launch(s.owner.spawner, t) })
@@ -278,13 +278,14 @@ func (s *session) runCommand() ending {
 }
 
 // newTree is the tree of a command that is about to be started.
-func (o *owner) newTree(mark string) *reapedTree {
+func (o *owner) newTree(p *plan) *reapedTree {
 	if o.cgroups != nil {
-		if t, err := o.cgroups.newTree(mark[len(envEpoch)+1:]); err == nil {
+		if t, err := o.cgroups.newTree(p.Mark[len(envEpoch)+1:]); err == nil {
 			return &reapedTree{tree: t, reaper: o.reaper}
 		}
 	}
-	return &reapedTree{tree: &descendants{reaper: o.reaper}, reaper: o.reaper}
+	table := p.Isolation.Layers.Signals == isolation.ByPIDNamespace
+	return &reapedTree{tree: &descendants{reaper: o.reaper, table: table}, reaper: o.reaper}
 }
 
 // write moves output from memory to the disk.

@@ -380,6 +380,7 @@ func attempt(what string, args []string) {
 		"memory": readMemory, "vm": readVM, "trace": trace, "disk": readDisk, "mknod": makeDisk, "handle": openHandle,
 		"sniff": sniff, "bpf": bpf, "connect": connect, "loopback": loopback,
 		"keyctl": keyctl, "getfd": takeFile, "prlimit": lowerLimit, "renice": renice, "uring": setupRing,
+		"serve": serve, "terminal": openTerminal,
 	}[what](args)
 	if err != nil {
 		fmt.Println(what, err)

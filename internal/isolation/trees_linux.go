@@ -46,12 +46,16 @@ type forest struct {
 	dir string
 	// temporary is Plan.Temporary.
 	temporary int64
+	// processes: the command has a process table, and with it /proc and /dev, of its own.
+	processes bool
+	// terminal is the name of the terminal of the command, "" for none.
+	terminal string
 }
 
 // forest resolves the paths of the plan. dir is the working directory. What a request names is looked up with the
 // rights of the command's user. Where nothing is, nothing can be reached.
 func (p *Plan) forest(dir string) (*forest, error) {
-	f := &forest{dir: dir, temporary: p.Temporary}
+	f := &forest{dir: dir, temporary: p.Temporary, processes: p.Layers.Signals == ByPIDNamespace}
 	err := errors.Join(
 		f.add(false, slices.Concat(systemPaths, p.Server.Readable)...),
 		f.add(true, p.Server.Writable...))

@@ -7,7 +7,7 @@ import "os"
 func probe() *Machine {
 	return &Machine{
 		Start: errNotLinux, Mounts: errNotLinux, Network: errNotLinux, SystemCalls: errNotLinux,
-		Capabilities: errNotLinux, SwitchUser: errNotLinux, NoBubblewrap: errNotLinux,
+		Capabilities: errNotLinux, SwitchUser: errNotLinux,
 	}
 }
 
@@ -26,10 +26,6 @@ func Undumpable() error { return errNotLinux }
 
 // reads is not known here.
 func (*User) reads(string) bool { return true }
-
-func tryBubblewrap(string) error { return errNotLinux }
-
-func onlyRootWrites(string) error { return errNotLinux }
 
 // Masks are paths of the server. Nothing hides them here.
 type Masks struct{ paths []string }

@@ -193,9 +193,6 @@ func TestTemporaryDirectoryThatIsOpen(t *testing.T) {
 		defer os.RemoveAll(dir)
 		must(t, os.WriteFile(filepath.Join(dir, "file"), []byte("there"), 0o644))
 		eachReading(t, func(t *testing.T, level Level, m *Machine) {
-			if level == Bubblewrap && parent == sharedMemory {
-				return // bwrap makes its own devices
-			}
 			p := resolve(t, Config{Machine: m, Directories: Directories{Writable: []string{dir}}}, level, Access{})
 			out, _ := shell(t, p, "/", "cat $DIR/file; echo x >$DIR/new && cat $DIR/new; rm $DIR/new", "DIR="+dir)
 			if out != "therex" {
