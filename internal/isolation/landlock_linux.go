@@ -35,8 +35,11 @@ const (
 )
 
 func (p *Plan) needsLandlock() bool {
-	return p.Layers.Signals == ByLandlock || p.bindsFiles()
+	return p.Layers.Signals == ByLandlock || p.bindsFiles() || p.bindsSockets()
 }
+
+// bindsSockets reports whether the command reaches no abstract Unix socket of others.
+func (p *Plan) bindsSockets() bool { return p.Layers.Writable != "" && p.Given.Landlock >= landlockScopes }
 
 // bindsFiles reports whether Landlock rules say which files the command gets at.
 func (p *Plan) bindsFiles() bool {
@@ -52,7 +55,7 @@ func (p *Plan) ruleset(f *forest) (fd int, err error) {
 	if p.bindsFiles() {
 		attr.Handled_access_fs = handledFiles
 	}
-	if p.Layers.Writable == ByLandlock && p.Given.Landlock >= landlockScopes {
+	if p.bindsSockets() {
 		attr.Scoped |= unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
 	}
 	size := unsafe.Offsetof(attr.Quiet_access_fs)
