@@ -71,7 +71,7 @@ func TestEndIsReportedAsItWas(t *testing.T) {
 func TestSignalsReachGroup(t *testing.T) {
 	for _, level := range Levels() {
 		p := resolve(t, Config{}, level, Access{})
-		process, r := start(t, p, "/", `trap 'echo told; exit 7' TERM; (trap 'echo too; exit' TERM; echo up; while :; do :; done) &
+		process, r := start(t, p, "/", `trap 'wait; exit 7' TERM; (trap 'echo too; exit' TERM; echo up; while :; do :; done) &
 			while :; do wait; done`)
 		must(t, r.SetReadDeadline(time.Now().Add(time.Minute)))
 		up := make([]byte, 3)
