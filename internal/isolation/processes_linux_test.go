@@ -25,7 +25,7 @@ func TestProcessTable(t *testing.T) {
 	p := resolve(t, Config{}, Bubblewrap, Access{})
 	for command, want := range map[string]string{
 		`echo $$ $PPID; sh -c 'echo $$ $PPID'; true`:                     "2 0\n3 2",
-		`cd /proc && echo [0-9]* && cat 1/comm`:                          "1 2\nreprise-init",
+		`cd /proc && echo [0-9]*`:                                        "1 2",
 		`cat /proc/1/environ /proc/1/maps /proc/1/mem`:                   "",
 		`ls /proc/1/root /proc/1/cwd; readlink /proc/1/fd/* /proc/1/exe`: "",
 		`/proc/1/exe || echo no`:                                         "no",
@@ -215,6 +215,7 @@ func TestFirstProcessHoldsNothing(t *testing.T) {
 	status, err := os.ReadFile(dir + "/status")
 	must(t, err)
 	for _, want := range []string{
+		"Name:\treprise-init\n",
 		"CapInh:\t0000000000000000\n", "CapPrm:\t0000000000000000\n", "CapEff:\t0000000000000000\n", "NoNewPrivs:\t1\n",
 	} {
 		if !strings.Contains(string(status), want) {
