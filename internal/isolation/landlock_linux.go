@@ -39,7 +39,9 @@ func (p *Plan) needsLandlock() bool {
 }
 
 // bindsSockets reports whether the command reaches no abstract Unix socket of others.
-func (p *Plan) bindsSockets() bool { return p.Layers.Writable != "" && p.Given.Landlock >= landlockScopes }
+func (p *Plan) bindsSockets() bool {
+	return p.Layers.Writable != "" && p.Given.Landlock >= landlockScopes
+}
 
 // bindsFiles reports whether Landlock rules say which files the command gets at.
 func (p *Plan) bindsFiles() bool {
