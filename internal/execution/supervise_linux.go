@@ -25,13 +25,18 @@ import (
 // supervisorName is the first argument of a supervisor.
 const supervisorName = "reprise-supervisor"
 
-// Supervise makes this process a supervisor if a Host has started it as one, and does not return then. Every program
-// whose Hosts have an Options.RunsDir calls it first in main.
+// Supervise makes this process a supervisor or a collector of artifacts if a Host has started it as one, and does not
+// return then. Every program whose Hosts have an Options.RunsDir, or keep artifacts, calls it first in main.
 func Supervise() {
-	if len(os.Args) != 1 || os.Args[0] != supervisorName {
+	canCollect.Store(true)
+	if len(os.Args) != 1 {
 		return
 	}
-	if err := supervise(); err != nil {
+	serve := map[string]func() error{supervisorName: supervise, collectorName: collectAll}[os.Args[0]]
+	if serve == nil {
+		return
+	}
+	if err := serve(); err != nil {
 		os.Exit(1)
 	}
 	os.Exit(0)

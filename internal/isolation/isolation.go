@@ -170,6 +170,7 @@ type Plan struct {
 	Given     Given `json:"given,omitzero"`
 
 	machine *Machine // while it is resolved
+	self    bool     // this very program is started
 }
 
 // Resolve returns the plan for a request with a level, "" for the default, and access. The error is a *RefusedError if

@@ -70,7 +70,10 @@ func (p *Plan) ruleset(f *forest) (fd int, err error) {
 	}
 	fd = int(n)
 	if p.bindsFiles() {
-		if err = p.allowFiles(fd, f); err != nil {
+		if err = p.allowFiles(fd, f); err == nil && p.self {
+			err = (&rules{ruleset: fd}).allowSelf()
+		}
+		if err != nil {
 			_ = unix.Close(fd)
 			return 0, err
 		}
@@ -169,6 +172,19 @@ func (r *rules) allowDevices() error {
 		}
 	}
 	return nil
+}
+
+// allowSelf adds the rule for the file of this program.
+func (r *rules) allowSelf() error {
+	fd, err := selfFile()
+	var st unix.Stat_t
+	if err == nil {
+		err = unix.Fstat(fd, &st)
+	}
+	if err != nil {
+		return err
+	}
+	return r.add(fd, &st, "/proc/self/exe", readFiles)
 }
 
 // rules adds rules to a Landlock ruleset. A rule is for a file or directory and all below it, and cannot have an

@@ -50,10 +50,6 @@ func (p *program) surround(pl *Plan, f *forest, cgroup int) error {
 // forkCommand forks the command. first is the branch of the first process, which waits at a pipe: for one byte if the
 // command was started and we live, and otherwise for the end of the pipe.
 func (p *program) forkCommand(pl *Plan, first, cgroup int) error {
-	image, err := initImage()
-	if err != nil {
-		return &StepError{"process table", err}
-	}
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
 		return &StepError{"process table", os.NewSyscallError("pipe2", err)}
@@ -74,11 +70,10 @@ func (p *program) forkCommand(pl *Plan, first, cgroup int) error {
 	p.dropBounding(pl)
 	p.dropCapabilities(pl)
 	p.add("process table", unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1)
-	p.add("process table", unix.SYS_EXECVEAT, uintptr(image), p.text(""), p.texts([]string{"reprise-init"}),
-		p.texts(nil), unix.AT_EMPTY_PATH)
+	err := p.execFile("process table", initImage, []string{"reprise-init"}, nil)
 
 	p.here(command)
-	return nil
+	return err
 }
 
 // initImage is a descriptor of the program that the first process of a process table executes, so that it does not have

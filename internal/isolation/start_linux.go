@@ -34,6 +34,23 @@ func (p *Plan) StartAlone(path string, argv []string, attr *os.ProcAttr) (*os.Pr
 	return p.startWith(path, argv, attr, true)
 }
 
+// StartSelf is Start for this very program, even if its file was replaced or removed, or the plan gives the process no
+// access to it. The path is not used.
+func (p *Plan) StartSelf(_ string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	if p == nil || p.Layers == (Layers{}) {
+		return os.StartProcess("/proc/self/exe", argv, attr)
+	}
+	own := *p
+	own.self = true
+	return own.start("", argv, attr, false)
+}
+
+// selfFile is a descriptor of the file of this program.
+var selfFile = sync.OnceValues(func() (int, error) {
+	fd, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
+	return fd, os.NewSyscallError("open", err)
+})
+
 func (p *Plan) startWith(path string, argv []string, attr *os.ProcAttr, alone bool) (*os.Process, error) {
 	if p == nil || p.Layers == (Layers{}) {
 		return os.StartProcess(path, argv, attr)
@@ -126,7 +143,20 @@ func (p *Plan) compile(prog *program, path string, argv []string, attr *os.ProcA
 	prog.limitOpenFiles(p.Given.OpenFiles)
 	prog.limitProcesses()
 	prog.add("signal mask", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, address(prog, currentMask()), 0, 8)
+	if p.self {
+		return prog.execFile(stepExec, selfFile, argv, attr.Env)
+	}
 	prog.add(stepExec, unix.SYS_EXECVE, prog.text(path), prog.texts(argv), prog.texts(attr.Env))
+	return nil
+}
+
+// execFile executes an open file.
+func (p *program) execFile(step string, file func() (int, error), argv, env []string) error {
+	fd, err := file()
+	if err != nil {
+		return &StepError{step, err}
+	}
+	p.add(step, unix.SYS_EXECVEAT, uintptr(fd), p.text(""), p.texts(argv), p.texts(env), unix.AT_EMPTY_PATH)
 	return nil
 }
 

@@ -21,6 +21,11 @@ func (p *Plan) StartAlone(path string, argv []string, attr *os.ProcAttr) (*os.Pr
 	return p.Start(path, argv, attr)
 }
 
+// StartSelf starts this program.
+func (p *Plan) StartSelf(_ string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	return p.Start("/proc/self/exe", argv, attr)
+}
+
 // Undumpable does nothing.
 func Undumpable() error { return errNotLinux }
 
