@@ -51,6 +51,19 @@ func (u *User) become() error {
 // reads reports whether the user may read, write or enter path, whose symbolic links are resolved.
 func (u *User) reads(path string) bool { return u.reaches(path) && u.rights(path) != 0 }
 
+// writes reports whether the user, or ours if u is nil, may rename what is in a directory.
+func (u *User) writes(dir string) bool {
+	if u == nil || u.UID == 0 {
+		return unix.Access(dir, unix.W_OK|unix.X_OK) == nil
+	}
+	const change = unix.S_IWOTH | unix.S_IXOTH
+	var st unix.Stat_t
+	if !u.reaches(dir) || u.rights(dir)&change != change || unix.Stat(dir, &st) != nil {
+		return false
+	}
+	return st.Mode&unix.S_ISVTX == 0 || int(st.Uid) == u.UID // entries of others stay in a sticky directory
+}
+
 // rights are the three bits of the mode of path that hold for the user, none if there is nothing.
 func (u *User) rights(path string) uint32 {
 	var st unix.Stat_t

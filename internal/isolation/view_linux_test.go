@@ -409,6 +409,25 @@ func TestRootReadsNoSecretsOfTheSystem(t *testing.T) {
 	}
 }
 
+// TestProgramIsNotReplaced: the file of this program stays in a directory that is writable.
+func TestProgramIsNotReplaced(t *testing.T) {
+	self, err := os.Executable()
+	must(t, err)
+	dir := t.TempDir()
+	const replace = `cp -p $SELF $DIR/new && mv $DIR/new $SELF && echo replaced; rm -f $DIR/new
+		mv $SELF $DIR/old && mv $DIR/old $SELF && echo moved; test -x $SELF && echo there`
+	for _, level := range files {
+		p := resolve(t, Config{Directories: Directories{Writable: []string{filepath.Dir(self), dir}}}, level, Access{})
+		if p.Layers.Readable != ByMounts {
+			t.Skip("rules of Landlock have no exceptions")
+		}
+		out, _ := shell(t, p, dir, replace, "SELF="+self, "DIR="+filepath.Dir(self))
+		if !strings.HasSuffix(out, "there") || strings.Contains(out, "replaced\n") || strings.Contains(out, "moved\n") {
+			t.Errorf("%s: %s", level, out)
+		}
+	}
+}
+
 // TestTemporaryFilesAreBounded: a command gets no more memory by its temporary directories than the plan says.
 func TestTemporaryFilesAreBounded(t *testing.T) {
 	for _, level := range files {

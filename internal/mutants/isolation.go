@@ -145,6 +145,18 @@ var isolationMutants = []mutant{
 		pkg: "./internal/isolation", run: "TestDirectoriesOfTenants",
 	},
 	{
+		name: "program of the server can be replaced", rule: "R6.13",
+		file: "internal/isolation/trees_linux.go",
+		old:  "		f.trees[of+i].guarded = true\n", new: "		f.trees[of+i].guarded = false\n",
+		pkg: "./internal/isolation", run: "TestProgramIsNotReplaced",
+	},
+	{
+		name: "commands that can rename a parent of the data directory are not reported", rule: "R6.13",
+		file: "internal/isolation/above.go",
+		old:  "			if c.writes(dir) {\n", new: "			if c.writes(dir) && false {\n",
+		pkg: "./internal/isolation", run: "TestMovable",
+	},
+	{
 		name: "abstract sockets can be reached at bubblewrap", rule: "R6.13",
 		file: "internal/isolation/landlock_linux.go",
 		old:  "p.bindsFiles() || p.bindsSockets()", new: "p.bindsFiles()",
