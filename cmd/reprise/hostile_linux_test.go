@@ -288,7 +288,7 @@ func (w *hostileWorld) arm(dir string) {
 	}
 	shell := "cat " + w.data + "/note " + w.secrets + "/token " + w.archive + "/note\n"
 	for name, text := range map[string]string{
-		"file": "a file", "evil.sh": "#!/bin/sh\n" + shell, "sh": "#!/bin/sh\n" + shell, "bwrap": "#!/bin/sh\n" + shell,
+		"file": "a file", "evil.sh": "#!/bin/sh\n" + shell, "sh": "#!/bin/sh\n" + shell,
 		"evil.js": "try { console.log(require('fs').readFileSync('" + w.secrets +
 			"/token', 'utf8')) } catch {}",
 		"sitecustomize.py": "import os\nos.system('" + strings.TrimSpace(shell) + "')\n",

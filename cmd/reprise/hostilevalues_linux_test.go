@@ -370,7 +370,7 @@ func (w *hostileWorld) scripts() []hostileValue {
 // programs are arguments: a program, and what it runs.
 func (w *hostileWorld) programs() (values []hostileValue) {
 	for _, path := range append(w.paths(), quoted("sh", "/proc/self/exe", "/proc/self/root/bin/sh", "/bin/../bin/sh",
-		"./evil.sh", "bwrap",
+		"./evil.sh",
 		w.mine+"/evil.sh", "/lib64/ld-linux-x86-64.so.2", "sh\x00")...) {
 		values = append(values, hostileValue{path.name, path.raw + `,"-c",` + quoted(w.probe)[0].raw})
 	}

@@ -232,6 +232,10 @@ func (f *isolationFlags) isolate(logger *slog.Logger, secrets ...string) (isolat
 	case root && f.RunAsRange == "":
 		logger.Info("commands run as root", "isolation", plan.Level, "advice", "--run-as names another user")
 	}
+	if dirs := c.Movable(); len(dirs) > 0 {
+		logger.Warn("commands can rename what is above hidden files, or above this program: the server no longer finds them then",
+			"directories", dirs, "advice", "name other directories by --writable, or use --run-as; see reprise doctor")
+	}
 	if files := replaceable(c.Masks.Paths()); len(files) > 0 &&
 		plan.Layers.Hidden == isolation.ByMounts {
 		logger.Warn("when a hidden file is replaced or made, commands that run already can read the new one",

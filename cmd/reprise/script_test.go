@@ -13,6 +13,7 @@ import (
 	"reprise/internal/archive/remoteserver"
 	"reprise/internal/execution"
 	"reprise/internal/freeport"
+	"reprise/internal/isolation"
 )
 
 var update = flag.Bool("update", false, "write what the scripts compare with")
@@ -68,10 +69,13 @@ func TestScripts(t *testing.T) {
 			"until": cmdUntil,
 		},
 		Condition: func(name string) (bool, error) {
-			if name != "root" {
-				return false, fmt.Errorf("%s: there is no such condition", name)
+			switch name {
+			case "root":
+				return os.Geteuid() == 0, nil
+			case "bubblewrap":
+				return isolation.Probe().LacksProcesses() == nil, nil
 			}
-			return os.Geteuid() == 0, nil
+			return false, fmt.Errorf("%s: there is no such condition", name)
 		},
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,

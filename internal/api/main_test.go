@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"reprise/internal/execution"
 )
 
 // wanted are the answers that the tests have to have seen, all of them held against the document.
@@ -103,6 +105,7 @@ var wanted = map[string][]int{
 }
 
 func TestMain(m *testing.M) {
+	execution.Supervise()
 	flag.Parse()
 	// A Host uses package signal where this process was started with SIGINT or SIGHUP ignored. The first use starts
 	// goroutines, which must not belong to the bubble of a test.

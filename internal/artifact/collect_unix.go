@@ -127,11 +127,11 @@ func (c *Collection) open(name string, hidden []ID) (f *os.File, size int64) {
 	at := c.dir
 	for {
 		element, rest, deeper := strings.Cut(name, "/")
-		flags := 0
+		open := openFile
 		if deeper {
-			flags = unix.O_DIRECTORY
+			open = openDir
 		}
-		next, st, err := openAt(at, element, flags)
+		next, st, err := open(at, element)
 		if at != c.dir {
 			_ = at.Close()
 		}
@@ -172,11 +172,16 @@ func read(ctx context.Context, f *os.File, size int64, keep func([]byte) error) 
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
+// openDir opens the directory name in the directory at.
+func openDir(at *os.File, name string) (*os.File, *unix.Stat_t, error) {
+	return openAt(at, name, unix.O_DIRECTORY|unix.O_RDONLY)
+}
+
 // openAt opens name, one element of a path, in the directory at. It follows no link and does not wait.
 func openAt(at *os.File, name string, flags int) (*os.File, *unix.Stat_t, error) {
 	fd, st := -1, &unix.Stat_t{}
 	err := retry(func() (err error) {
-		flags := flags | unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+		flags := flags | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 		fd, err = unix.Openat(int(at.Fd()), name, flags, 0)
 		return err
 	})

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"golang.org/x/sys/unix"
 )
 
 // search looks for the files that patterns name. It looks at every name once, whatever the number of patterns that
@@ -143,7 +141,7 @@ func (s *search) entry(dir *os.File, full, name string, wants []want, depth int)
 }
 
 func (s *search) directory(in *os.File, full, name string, wants []want, depth int) error {
-	dir, st, err := openAt(in, name, unix.O_DIRECTORY)
+	dir, st, err := openDir(in, name)
 	if err != nil {
 		return nil // likewise
 	}

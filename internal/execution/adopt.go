@@ -15,6 +15,7 @@ import (
 
 	"reprise"
 	"reprise/internal/backoff"
+	"reprise/internal/isolation"
 	"reprise/internal/supervisor"
 )
 
@@ -157,6 +158,9 @@ func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
 			return err
 		}
 		r.artifacts.Masked = append(r.artifacts.Masked, identities(masks)...)
+		if r.isolation = b.Isolation; r.isolation == nil { // as a server without collectors has read them
+			r.isolation = &isolation.Plan{Level: isolation.None}
+		}
 		r.artifacts.OpenAgain()
 	}
 	h.mu.Lock()

@@ -112,7 +112,7 @@ func (r *run) keepArtifacts(ctx context.Context) ([]artifact.File, []string, err
 		batch = nil
 		return err
 	}
-	files, notes, err := r.artifacts.Collect(ctx, func(chunk []byte) error {
+	files, notes, err := r.gather(ctx, func(chunk []byte) error {
 		batch = append(batch, reprise.Event{Type: "chunk", Data: slices.Clone(chunk)})
 		if len(batch) < artifactBatch {
 			return nil

@@ -77,8 +77,11 @@ func TestArtifactsAreOfDirectoryAtStart(t *testing.T) {
 // TestHiddenDirectoryThatWasRenamedHasNoArtifacts: a hidden directory stays hidden under the name that it gets after
 // the start of the server.
 func TestHiddenDirectoryThatWasRenamedHasNoArtifacts(t *testing.T) {
-	for _, when := range []string{"before the run", "during the run"} {
-		t.Run(when, func(t *testing.T) {
+	for _, c := range []struct{ when, level string }{
+		{"before the run", ""}, {"during the run", ""}, {"before the run", "none"}, {"during the run", "none"},
+	} {
+		when := c.when
+		t.Run(when+" "+c.level, func(t *testing.T) {
 			base := t.TempDir()
 			above, moved := filepath.Join(base, "above"), filepath.Join(base, "moved")
 			secrets := filepath.Join(above, "data")
@@ -102,7 +105,7 @@ func TestHiddenDirectoryThatWasRenamedHasNoArtifacts(t *testing.T) {
 			}
 			x := start(t, h, execution.Request{
 				Command: "echo begun; while [ ! -e go ]; do sleep 0.01; done", Cwd: base,
-				Artifacts: []string{"moved/data/token", "moved"},
+				Isolation: c.level, Artifacts: []string{"moved/data/token", "moved"},
 			})
 			await(t, h, x.ID, "begun")
 			if when == "during the run" {

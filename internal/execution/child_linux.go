@@ -44,10 +44,6 @@ func pipe(nearReads bool) (near, far *os.File, err error) {
 
 // signal sends s to the process group of the process, which has not been reaped yet.
 func (c *child) signal(s syscall.Signal) error {
-	if s != syscall.SIGKILL && isWrapper(c.process.Pid) {
-		signalWrapped(c.process.Pid, s)
-		return nil
-	}
 	err := syscall.Kill(-c.process.Pid, s)
 	if errors.Is(err, syscall.ESRCH) {
 		return nil // it ends just now

@@ -100,15 +100,6 @@ func (h *Host) isolate(tenant reprise.Tenant, req *Request) (*isolation.Plan, er
 	return plan, err
 }
 
-// isolateFor is isolate with the settings of the request.
-func (h *Host) isolateFor(tenant reprise.Tenant, req *Request) (*isolation.Plan, error) {
-	plan, err := h.isolate(tenant, req)
-	if err == nil && plan.User != nil && len(req.Artifacts) > 0 {
-		err = invalid("artifacts", "the command runs as another user, and the server would read what that one may not")
-	}
-	return plan, err
-}
-
 // cwd is where the command of a request of a tenant works.
 func (h *Host) cwd(tenant reprise.Tenant, req *Request) string {
 	c := &h.opts.Isolation

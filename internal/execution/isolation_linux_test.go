@@ -146,7 +146,7 @@ func TestIsolationLeavesNothing(t *testing.T) {
 // TestIsolationRefused: what a machine does not give in full is refused and not given in part.
 func TestIsolationRefused(t *testing.T) {
 	m := *isolation.Probe()
-	m.Mounts, m.Network, m.NoBubblewrap = syscall.EPERM, syscall.EPERM, syscall.ENOENT
+	m.Mounts, m.Network = syscall.EPERM, syscall.EPERM
 	m.Landlock = 2
 	h := newHost(t, execution.Options{Isolation: isolation.Config{Machine: &m}})
 	for _, c := range []struct {
@@ -155,7 +155,7 @@ func TestIsolationRefused(t *testing.T) {
 	}{
 		{execution.Request{Isolation: "limits"}, "needs a mount namespace"},
 		{execution.Request{Isolation: "landlock"}, "needs Landlock of version 3"},
-		{execution.Request{Isolation: "bubblewrap"}, "needs bubblewrap"},
+		{execution.Request{Isolation: "bubblewrap"}, "needs mounts and a process table"},
 		{execution.Request{Access: execution.Access{Network: "off"}}, ""},
 	} {
 		c.req.Command = "true"

@@ -172,19 +172,10 @@ func readEnviron(pid int) ([]byte, error) {
 	}
 }
 
-// wrapper is the program that stands between us and commands at the level bubblewrap. A signal that ends it
-// kills the command.
-const wrapper = "bwrap"
-
-func isWrapper(pid int) bool {
-	name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm")
-	return err == nil && string(name) == wrapper+"\n"
-}
-
 // toKill returns the members besides the first process, and what they run.
 func toKill(members []process, first int) (others killed) {
 	for _, p := range members {
-		if p.pid == first || isWrapper(p.pid) {
+		if p.pid == first {
 			continue
 		}
 		others.processes++
@@ -209,15 +200,6 @@ func commandLine(pid int) string {
 	return strings.ToValidUTF8(strings.Join(strings.FieldsFunc(string(text), func(r rune) bool {
 		return r == 0 || unicode.IsSpace(r) || unicode.IsControl(r)
 	}), " "), "?")
-}
-
-// signalWrapped sends s to the processes of a group, except the wrapper.
-func signalWrapped(group int, s syscall.Signal) {
-	for pid, p := range readProcesses() {
-		if p.group == group && !p.dead && !isWrapper(pid) {
-			p.send(s)
-		}
-	}
 }
 
 // peakRSS is the most memory that a live process has taken.

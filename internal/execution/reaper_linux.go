@@ -114,6 +114,9 @@ func (r *reaper) forget() (left bool) {
 type descendants struct {
 	first  int
 	reaper *reaper
+	// table: the command has a process table of its own. Its first process adopts the orphans then. It is no process of
+	// the command, and ends with the command.
+	table bool
 }
 
 func (t *descendants) prepare(*syscall.SysProcAttr) {}
@@ -125,10 +128,12 @@ func (t *descendants) members() []process {
 	return members
 }
 
-// look returns the members, and the zombies.
+// look returns the members, and the processes that count by their time alone: the zombies, and the first process of a
+// process table.
 func (t *descendants) look() (members, zombies []process) {
 	seen := map[int]bool{}
-	for level := childrenOf(os.Getpid()); len(level) > 0; {
+	adopter := t.table
+	for level := childrenOf(os.Getpid()); len(level) > 0; adopter = false {
 		var below []int
 		for _, pid := range level {
 			p, ok := readProcess(pid)
@@ -137,6 +142,10 @@ func (t *descendants) look() (members, zombies []process) {
 			}
 			seen[pid] = true
 			below = append(below, childrenOf(pid)...)
+			if adopter && pid != t.first {
+				zombies = append(zombies, p) // its time is the time of the orphans that it has reaped
+				continue
+			}
 			if p.dead {
 				zombies = append(zombies, p)
 				continue

@@ -187,7 +187,7 @@ func (j *job) launch(s *spawn.Spawner, t tree) (*child, error) {
 func (r *run) makePlan(dir string) (folder string, err error) {
 	req := &r.request
 	if r.isolation == nil { // another server has accepted it
-		if r.isolation, err = r.host.isolateFor(r.key.Tenant, req); err != nil {
+		if r.isolation, err = r.host.isolate(r.key.Tenant, req); err != nil {
 			return "", err
 		}
 	}

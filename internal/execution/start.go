@@ -68,7 +68,7 @@ func (h *Host) startAs(ctx context.Context, who *quota.Holder, req Request, d *d
 			return x, false, err
 		}
 	}
-	plan, err := h.isolateFor(who.Tenant, &req)
+	plan, err := h.isolate(who.Tenant, &req)
 	if err == nil {
 		_, err = h.secrets(who.Tenant, &req)
 	}

@@ -25,13 +25,18 @@ import (
 // supervisorName is the first argument of a supervisor.
 const supervisorName = "reprise-supervisor"
 
-// Supervise makes this process a supervisor if a Host has started it as one, and does not return then. Every program
-// whose Hosts have an Options.RunsDir calls it first in main.
+// Supervise makes this process a supervisor or a collector of artifacts if a Host has started it as one, and does not
+// return then. Every program whose Hosts have an Options.RunsDir, or keep artifacts, calls it first in main.
 func Supervise() {
-	if len(os.Args) != 1 || os.Args[0] != supervisorName {
+	canCollect.Store(true)
+	if len(os.Args) != 1 {
 		return
 	}
-	if err := supervise(); err != nil {
+	serve := map[string]func() error{supervisorName: supervise, collectorName: collectAll}[os.Args[0]]
+	if serve == nil {
+		return
+	}
+	if err := serve(); err != nil {
 		os.Exit(1)
 	}
 	os.Exit(0)
@@ -251,7 +256,7 @@ func (s *session) run() {
 
 // runCommand runs it to its end, whose output is then in the spool.
 func (s *session) runCommand() ending {
-	t := s.owner.newTree(s.plan.Mark)
+	t := s.owner.newTree(s.plan)
 	var c *child
 	var err error
 	killedFirst(func() { c, err = s.launch(s.owner.spawner, t) })
@@ -279,13 +284,14 @@ func (s *session) runCommand() ending {
 }
 
 // newTree is the tree of a command that is about to be started.
-func (o *owner) newTree(mark string) *reapedTree {
+func (o *owner) newTree(p *plan) *reapedTree {
 	if o.cgroups != nil {
-		if t, err := o.cgroups.newTree(mark[len(envEpoch)+1:]); err == nil {
+		if t, err := o.cgroups.newTree(p.Mark[len(envEpoch)+1:]); err == nil {
 			return &reapedTree{tree: t, reaper: o.reaper}
 		}
 	}
-	return &reapedTree{tree: &descendants{reaper: o.reaper}, reaper: o.reaper}
+	table := p.Isolation.Layers.Signals == isolation.ByPIDNamespace
+	return &reapedTree{tree: &descendants{reaper: o.reaper, table: table}, reaper: o.reaper}
 }
 
 // write moves output from memory to the disk.

@@ -15,6 +15,7 @@ import (
 	"reprise"
 	"reprise/internal/artifact"
 	"reprise/internal/backoff"
+	"reprise/internal/isolation"
 	"reprise/internal/supervisor"
 )
 
@@ -38,8 +39,9 @@ type brief struct {
 	// Principal is for whom it is counted, and Operator whether that is the operator.
 	Principal string `json:"principal,omitempty"`
 	Operator  bool   `json:"operator,omitempty"`
-	// Artifacts are collected at the end.
+	// Artifacts are collected at the end, with the Isolation of the command.
 	Artifacts *artifact.Collection `json:"artifacts,omitempty"`
+	Isolation *isolation.Plan      `json:"isolation,omitempty"`
 	// Attempt is that of the order which starts the command. A supervisor that is late with an older order finds a
 	// different Attempt here.
 	Attempt string `json:"attempt,omitempty"`
@@ -156,6 +158,9 @@ func (r *run) makeOrder(m *remote, t *tracker) (*order, error) {
 	}
 	b.Principal, b.Operator = r.holder.Principal, r.holder.Operator
 	b.Artifacts, b.Folder, b.Attempt = r.artifacts, m.folder, rand.Text()
+	if b.Artifacts != nil {
+		b.Isolation = r.isolation
+	}
 	if err := b.save(m.dir); err != nil {
 		return nil, err
 	}

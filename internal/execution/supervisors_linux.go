@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,8 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"reprise"
 	"reprise/internal/spawn"
@@ -80,17 +77,11 @@ type worker struct {
 
 // start starts a supervisor. It is this very program, even if its file was replaced or removed meanwhile.
 func (p *supervisors) start() (*worker, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return nil, os.NewSyscallError("socketpair", err)
-	}
-	near, far := os.NewFile(uintptr(fds[0]), "orders"), os.NewFile(uintptr(fds[1]), "orders")
-	defer far.Close()
-	raw, err := net.FileConn(near)
-	_ = near.Close()
+	raw, far, err := connectedPair()
 	if err != nil {
 		return nil, err
 	}
+	defer far.Close()
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		_ = raw.Close()

@@ -88,7 +88,7 @@ func terminate(members func() []process) {
 	sent := map[int]bool{}
 	for range 2 {
 		for _, p := range members() {
-			if sent[p.pid] || isWrapper(p.pid) { // which ends with the command
+			if sent[p.pid] {
 				continue
 			}
 			sent[p.pid] = true

@@ -96,6 +96,10 @@ var ways = []attempts{
 		"set the kernel", `cat /sys/kernel/rcu_normal >set && cat set >/sys/kernel/rcu_normal && echo done`,
 		allLevels, asRoot,
 	},
+	{
+		"connect to an abstract socket", `ISOLATION_ATTEMPT=abstract $SELF $ABSTRACT`, files,
+		func(m *Machine) bool { return m.Landlock >= landlockScopes },
+	},
 	{"use bpf", `ISOLATION_ATTEMPT=bpf $SELF`, allLevels, asRoot},
 	{"write outside", `echo x >$OUTSIDE/new && rm $OUTSIDE/new && echo done`, files, nil},
 	{"empty a file outside", `: >$OUTSIDE/file && echo done`, files, nil},
@@ -152,12 +156,16 @@ func newField(t *testing.T) *field {
 		}
 		unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil)
 	}
+	abstract := "isolation-" + pid
+	listener, err := net.Listen("unix", "@"+abstract)
+	must(t, err)
+	t.Cleanup(func() { listener.Close() })
 	self, err := os.Executable()
 	must(t, err)
 	f.open.Readable = []string{filepath.Dir(self), dir}
 	f.env = []string{
 		"DATA=" + f.data, "OUTSIDE=" + f.outside, "VICTIM=" + pid, "SELF=" + self,
-		"CGROUP=" + cgroup2(Probe()), "TMPDIR=" + f.work,
+		"ABSTRACT=" + abstract, "CGROUP=" + cgroup2(Probe()), "TMPDIR=" + f.work,
 	}
 	return f
 }
@@ -380,6 +388,7 @@ func attempt(what string, args []string) {
 		"memory": readMemory, "vm": readVM, "trace": trace, "disk": readDisk, "mknod": makeDisk, "handle": openHandle,
 		"sniff": sniff, "bpf": bpf, "connect": connect, "loopback": loopback,
 		"keyctl": keyctl, "getfd": takeFile, "prlimit": lowerLimit, "renice": renice, "uring": setupRing,
+		"abstract": connectAbstract, "serve": serve, "terminal": openTerminal,
 	}[what](args)
 	if err != nil {
 		fmt.Println(what, err)
@@ -612,6 +621,16 @@ func setupRing([]string) error {
 
 func connect(args []string) error {
 	conn, err := net.DialTimeout("tcp", args[0], 2*time.Second)
+	if err != nil {
+		return err
+	}
+	fmt.Println("done")
+	return conn.Close()
+}
+
+// connectAbstract connects to the Unix socket with an abstract name.
+func connectAbstract(args []string) error {
+	conn, err := net.Dial("unix", "@"+args[0])
 	if err != nil {
 		return err
 	}

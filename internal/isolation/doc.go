@@ -7,8 +7,8 @@
 //
 // The child applies the layers to itself, between fork and exec, as a list of system calls that is made
 // before the fork: namespaces with mounts over hidden paths, the user, capabilities, no_new_privs, Landlock and a
-// filter of system calls. No other program is executed in between, and nothing has to be installed. A start takes
-// a few tenths of a millisecond more than a plain one. Only the level [Bubblewrap] needs a program, bwrap.
+// filter of system calls. At the level [Bubblewrap] the child forks the command and the first process of its process
+// table, and ends. Nothing has to be installed. A start takes from one to a few milliseconds more than a plain one.
 //
 // docs/isolation.md says what each level stops and what it does not.
 package isolation

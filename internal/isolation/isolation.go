@@ -19,7 +19,8 @@ const (
 	Limits Level = "limits"
 	// Landlock lets a command write only below named roots.
 	Landlock Level = "landlock"
-	// Bubblewrap also hides other processes, and gives a command its own temporary directory and devices.
+	// Bubblewrap also hides other processes, and gives a command its own devices. It is named after a program that does
+	// the same, which is not needed.
 	Bubblewrap Level = "bubblewrap"
 )
 
@@ -46,7 +47,6 @@ func levelNames() string {
 const (
 	ByMounts       = "mounts"
 	ByLandlock     = "landlock"
-	ByBubblewrap   = "bubblewrap"
 	ByUser         = "user"
 	ByPIDNamespace = "pid_namespace"
 	ByDirectory    = "directory"
@@ -72,7 +72,7 @@ type Layers struct {
 	// Temporary is what gives the command temporary directories of its own: ByMounts, which also gives it System V IPC
 	// and message queues of its own, or ByDirectory for a directory that TMPDIR names.
 	Temporary string `json:"temporary,omitempty"`
-	// Writable is the layer that restricts writing: ByLandlock or ByBubblewrap.
+	// Writable is the layer that restricts writing: ByLandlock or ByMounts.
 	Writable string `json:"writable,omitempty"`
 	// Signals is what keeps the command from signalling others: ByLandlock or ByPIDNamespace.
 	Signals string `json:"signals,omitempty"`
@@ -170,6 +170,7 @@ type Plan struct {
 	Given     Given `json:"given,omitzero"`
 
 	machine *Machine // while it is resolved
+	self    bool     // this very program is started
 }
 
 // Resolve returns the plan for a request with a level, "" for the default, and access. The error is a *RefusedError if
@@ -355,7 +356,7 @@ func (p *Plan) lacks() string {
 	switch {
 	case m.Capabilities != nil:
 		return fmt.Sprintf("needs capabilities to be dropped: %v", m.Capabilities)
-	case p.Access.Offline && m.Network != nil && p.Level != Bubblewrap:
+	case p.Access.Offline && m.Network != nil:
 		return fmt.Sprintf("with the network off needs a network namespace: %v", m.Network)
 	}
 	switch p.Level {
@@ -365,12 +366,8 @@ func (p *Plan) lacks() string {
 	case Landlock:
 		return p.lacksLandlock()
 	case Bubblewrap:
-		var err error
-		if p.Given.Bubblewrap, err = m.FindBubblewrap(); err != nil {
-			return fmt.Sprintf("needs bubblewrap: %v", err)
-		}
-		if err := m.lacksViews(); err != nil {
-			return fmt.Sprintf("needs a mount namespace: %v", err)
+		if err := m.LacksProcesses(); err != nil {
+			return fmt.Sprintf("needs mounts and a process table of its own: %v", err)
 		}
 	}
 	return ""
@@ -441,7 +438,7 @@ func (p *Plan) layer() {
 	}
 	switch p.Level {
 	case Bubblewrap:
-		p.Layers.Hidden, p.Layers.Writable, p.Layers.Cgroups = ByMounts, ByBubblewrap, ReadOnly
+		p.Layers.Hidden, p.Layers.Writable, p.Layers.Cgroups = ByMounts, ByMounts, ReadOnly
 		p.Layers.Signals, p.Layers.Capabilities = ByPIDNamespace, EmptySet
 		p.Layers.Readable, p.Layers.Temporary = ByMounts, ByMounts
 		return

@@ -35,7 +35,12 @@ const (
 )
 
 func (p *Plan) needsLandlock() bool {
-	return p.Layers.Signals == ByLandlock || p.bindsFiles()
+	return p.Layers.Signals == ByLandlock || p.bindsFiles() || p.bindsSockets()
+}
+
+// bindsSockets reports whether the command reaches no abstract Unix socket of others.
+func (p *Plan) bindsSockets() bool {
+	return p.Layers.Writable != "" && p.Given.Landlock >= landlockScopes
 }
 
 // bindsFiles reports whether Landlock rules say which files the command gets at.
@@ -52,7 +57,7 @@ func (p *Plan) ruleset(f *forest) (fd int, err error) {
 	if p.bindsFiles() {
 		attr.Handled_access_fs = handledFiles
 	}
-	if p.Layers.Writable == ByLandlock && p.Given.Landlock >= landlockScopes {
+	if p.bindsSockets() {
 		attr.Scoped |= unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET
 	}
 	size := unsafe.Offsetof(attr.Quiet_access_fs)
@@ -65,7 +70,10 @@ func (p *Plan) ruleset(f *forest) (fd int, err error) {
 	}
 	fd = int(n)
 	if p.bindsFiles() {
-		if err = p.allowFiles(fd, f); err != nil {
+		if err = p.allowFiles(fd, f); err == nil && p.self {
+			err = (&rules{ruleset: fd}).allowSelf()
+		}
+		if err != nil {
 			_ = unix.Close(fd)
 			return 0, err
 		}
@@ -164,6 +172,19 @@ func (r *rules) allowDevices() error {
 		}
 	}
 	return nil
+}
+
+// allowSelf adds the rule for the file of this program.
+func (r *rules) allowSelf() error {
+	fd, err := selfFile()
+	var st unix.Stat_t
+	if err == nil {
+		err = unix.Fstat(fd, &st)
+	}
+	if err != nil {
+		return err
+	}
+	return r.add(fd, &st, "/proc/self/exe", readFiles)
 }
 
 // rules adds rules to a Landlock ruleset. A rule is for a file or directory and all below it, and cannot have an

@@ -2,9 +2,6 @@ package isolation
 
 import (
 	"errors"
-	"fmt"
-	"os"
-	"path/filepath"
 	"sync"
 )
 
@@ -23,8 +20,6 @@ type Given struct {
 	Settings []string `json:"settings,omitempty"`
 	// OpenFiles is the limit on open files that commands have without our settings, or 0 if it is unknown.
 	OpenFiles uint64 `json:"open_files,omitempty"`
-	// Bubblewrap is the path of bwrap, in plans of that level alone.
-	Bubblewrap string `json:"bubblewrap,omitempty"`
 }
 
 // Machine describes the support of a machine for isolation. An error is the reason why a feature is not available; nil
@@ -37,6 +32,8 @@ type Machine struct {
 	Mounts error
 	// Views is the reason why a command cannot have a file tree of its own, which takes Mounts.
 	Views error
+	// Processes is the reason why a command cannot have a process table of its own, which takes Views.
+	Processes error
 	// Network is the reason why network namespaces are not available.
 	Network error
 	// SystemCalls is why system calls cannot be filtered.
@@ -45,8 +42,6 @@ type Machine struct {
 	Capabilities error
 	// SwitchUser is why commands cannot run as another user.
 	SwitchUser error
-	// NoBubblewrap is why bubblewrap is not tried. Default: it is.
-	NoBubblewrap error
 }
 
 // Probe tries what this machine gives, once in the life of the process.
@@ -65,30 +60,10 @@ func (m *Machine) lacksViews() error {
 // errNotLinux is why nothing is isolated elsewhere.
 var errNotLinux = errors.New("needs Linux on amd64 or arm64")
 
-// FindBubblewrap returns the path of a working bwrap, or the reason why there is none.
-func (m *Machine) FindBubblewrap() (path string, err error) {
-	if m.NoBubblewrap != nil {
-		return "", m.NoBubblewrap
+// LacksProcesses is why a command cannot have a process table of its own.
+func (m *Machine) LacksProcesses() error {
+	if err := m.lacksViews(); err != nil {
+		return err
 	}
-	return bubblewrap()
+	return m.Processes
 }
-
-// bubblewrap tries the bwrap in our PATH, once in the life of the process. What a command can write is not tried: it
-// would run outside of every isolation.
-var bubblewrap = sync.OnceValues(func() (string, error) {
-	err := errors.New("bwrap is not in PATH")
-	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
-		path, missing := filepath.EvalSymlinks(filepath.Join(dir, "bwrap"))
-		if missing != nil || !filepath.IsAbs(path) {
-			continue
-		}
-		if err = onlyRootWrites(path); err != nil {
-			continue
-		}
-		if err = tryBubblewrap(path); err != nil {
-			return "", fmt.Errorf("%s does not work here: %w", path, err)
-		}
-		return path, nil
-	}
-	return "", err
-})

@@ -42,6 +42,23 @@ func (p *Plan) Masked() (paths []string) {
 	return paths
 }
 
+// Again is the plan for another process with the boundary of a command that has ended, which works in dir. Where the
+// masks of the server lie is looked up again, and what the request has hidden stays so if it is still there.
+func (p *Plan) Again(masks *Masks, dir string) (*Plan, error) {
+	again := *p
+	again.Access.Dir, again.Private, again.Visible = dir, "", nil
+	var err error
+	if again.Masks, err = masks.Current(); err != nil {
+		return nil, err
+	}
+	for _, m := range p.Masks {
+		if now, err := maskAt(m.Path); err == nil && now == m && !slices.Contains(again.Masks, m) {
+			again.Masks = append(again.Masks, m)
+		}
+	}
+	return &again, nil
+}
+
 // systemSecrets are patterns of what the system keeps from everybody but root: digests of passwords, and the keys by
 // which the machine is known to others.
 var systemSecrets = []string{

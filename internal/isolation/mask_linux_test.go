@@ -6,13 +6,10 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // wantRefused resolves a request that is to be refused.
@@ -176,7 +173,7 @@ func TestMaskOfFileThatIsReplaced(t *testing.T) {
 // TestLeastLevelHoldsForDefault: no command runs below the least level, whatever the request and the machine.
 func TestLeastLevelHoldsForDefault(t *testing.T) {
 	bare := *Probe()
-	bare.Mounts, bare.Landlock, bare.NoBubblewrap = errNotLinux, 0, errNotLinux
+	bare.Mounts, bare.Landlock = errNotLinux, 0
 	for _, c := range []struct {
 		level, least, asked, want Level
 		machine                   *Machine
@@ -203,51 +200,6 @@ func TestLeastLevelHoldsForDefault(t *testing.T) {
 		if p, err := config.Resolve(c.asked, Access{}); err != nil || p.Level != c.want {
 			t.Errorf("%q, least %q, asked %q: %+v, %v; want %q", c.level, c.least, c.asked, p, err, c.want)
 		}
-	}
-}
-
-// TestBubblewrapHasNoEnvironment: bwrap runs outside of what it isolates, so that nothing in the environment of the
-// command may reach it. LD_DEBUG makes the loader of each program say that it runs.
-func TestBubblewrapHasNoEnvironment(t *testing.T) {
-	p := resolve(t, Config{}, Bubblewrap, Access{})
-	dir := t.TempDir()
-	said := filepath.Join(dir, "said")
-	out, code := shell(t, p, dir, `echo "$LD_DEBUG_OUTPUT $EMPTY.$LINES"; ls`, "LD_DEBUG=libs", "LD_DEBUG_OUTPUT="+said,
-		"EMPTY=", "LINES=a\nb=c")
-	if code != 0 || !strings.HasPrefix(out, said+" .a\nb=c") {
-		t.Errorf("%d: %s", code, out)
-	}
-	files, err := filepath.Glob(said + ".*")
-	must(t, err)
-	if len(files) == 0 {
-		t.Error("no loader said anything, not even the one of the command")
-	}
-	for _, name := range files {
-		text, err := os.ReadFile(name)
-		must(t, err)
-		if strings.Contains(string(text), p.Given.Bubblewrap) || strings.Contains(string(text), "libcap.so") {
-			t.Errorf("bwrap got the environment: %.300s", text)
-		}
-	}
-}
-
-// TestBubblewrapIsNotTakenFromWritableDirectory: a command of a server that is not root could write a bwrap there.
-func TestBubblewrapIsNotTakenFromWritableDirectory(t *testing.T) {
-	dir := t.TempDir()
-	program := filepath.Join(dir, "bwrap")
-	must(t, os.WriteFile(program, []byte("#!/bin/sh\n"), 0o755))
-	must(t, os.Chmod(dir, 0o777))
-	if err := onlyRootWrites(program); err == nil {
-		t.Error("a program in a directory for all is taken")
-	}
-	path, err := exec.LookPath("sh")
-	must(t, err)
-	path, err = filepath.EvalSymlinks(path)
-	must(t, err)
-	var st unix.Stat_t
-	must(t, unix.Stat("/usr", &st))
-	if err := onlyRootWrites(path); err != nil && st.Uid == 0 {
-		t.Error(err)
 	}
 }
 

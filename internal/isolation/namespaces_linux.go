@@ -23,7 +23,10 @@ func (p *program) namespaces(pl *Plan) {
 	if pl.Layers.Readable == ByMounts {
 		flags |= unix.CLONE_NEWIPC
 	}
-	if pl.Layers.Network == Off && pl.Level != Bubblewrap {
+	if pl.Layers.Signals == ByPIDNamespace {
+		flags |= unix.CLONE_NEWPID | unix.CLONE_NEWUTS
+	}
+	if pl.Layers.Network == Off {
 		flags |= unix.CLONE_NEWNET
 	}
 	if flags == 0 {
@@ -56,8 +59,11 @@ func (p *program) mounts(pl *Plan) {
 	for _, m := range outermost(pl.Masks) {
 		p.hide(m, pl.Visible)
 	}
-	if pl.Level == Bubblewrap {
-		return // bwrap makes its own devices and processes
+	if pl.Given.UserNamespace {
+		p.coverSSHConfig()
+	}
+	if pl.Layers.Signals == ByPIDNamespace {
+		return // it has its own devices and processes, and a view in which all else cannot be written to
 	}
 	for _, path := range pl.Given.Disks {
 		p.bind("hide disks", "/dev/null", path).tolerated = uintptr(unix.ENOENT)
@@ -71,9 +77,6 @@ func (p *program) mounts(pl *Plan) {
 		for _, path := range pl.Given.Settings {
 			p.protect(path)
 		}
-	}
-	if pl.Given.UserNamespace {
-		p.coverSSHConfig()
 	}
 }
 

@@ -3,6 +3,7 @@
 package isolation
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -25,7 +26,7 @@ func probe() *Machine {
 		var p program
 		defer p.close()
 		what(&p)
-		p.add("exit", unix.SYS_EXIT_GROUP, 0)
+		p.exit()
 		pid, err := p.run(-1, false)
 		if err == nil {
 			_, err = unix.Wait4(pid, nil, 0, nil)
@@ -48,17 +49,10 @@ func probe() *Machine {
 		p.mounts(pl)
 	})
 	if m.Mounts == nil {
-		m.Views = try(func(p *program) {
-			pl := &Plan{Given: m.Given, Layers: Layers{Hidden: ByMounts, Readable: ByMounts}, Own: []string{"/tmp"}}
-			f, err := pl.forest("/")
-			if err != nil {
-				p.fail("view")
-				return
-			}
-			p.namespaces(pl)
-			p.mounts(pl)
-			p.view(f)
-		})
+		view := Layers{Hidden: ByMounts, Readable: ByMounts}
+		m.Views = try(func(p *program) { p.tryView(m, view) })
+		view.Signals = ByPIDNamespace
+		m.Processes = cmp.Or(m.Views, try(func(p *program) { p.tryView(m, view) }))
 	}
 	m.Network = try(func(p *program) {
 		p.namespaces(&Plan{Given: m.Given, Layers: Layers{Network: Off}})
@@ -81,6 +75,15 @@ func probe() *Machine {
 	})
 	m.SwitchUser = try(func(p *program) { p.switchUser(&User{UID: 65534, GID: 65534}) })
 	return m
+}
+
+// tryView adds a view, with other layers.
+func (p *program) tryView(m *Machine, layers Layers) {
+	pl := &Plan{Given: m.Given, Layers: layers, Own: []string{"/tmp"}}
+	f, err := pl.forest("/")
+	if err != nil || p.surround(pl, f, -1) != nil {
+		p.fail("view")
+	}
 }
 
 // softOpenFiles is the bound on open files that our commands had without us: Go raises its own and gives children that

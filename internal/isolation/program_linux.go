@@ -26,6 +26,8 @@ type program struct {
 	fds []int
 	// place is the descriptor of hold in the child, 0 if it was not needed yet.
 	place int
+	// command is where the process id of the command will be, if another process than the child becomes it.
+	command *uintptr
 }
 
 // StepError names the failed step of a start. The process has not been started.
@@ -51,6 +53,19 @@ func (p *program) add(step string, number uintptr, args ...uintptr) *call {
 
 // fail appends a step that ends the child.
 func (p *program) fail(step string) { p.add(step, unix.SYS_GETPID).expect = ^uintptr(0) }
+
+// branch appends a fork. The new process goes on with what follows the call of here with the result.
+func (p *program) branch(step string, flags uint64, cgroup int) (at int) {
+	number, first, second := p.cloning(flags, cgroup)
+	p.add(step, number, first, second)
+	return len(p.calls) - 1
+}
+
+// here is where the process of a branch goes on.
+func (p *program) here(at int) { p.calls[at].branch = uintptr(len(p.calls)) }
+
+// exit appends the end of a process.
+func (p *program) exit() { p.add("exit", unix.SYS_EXIT_GROUP, 0) }
 
 // text is a NUL-terminated string as an argument. s holds no NUL.
 func (p *program) text(s string) uintptr { return p.bytes(append([]byte(s), 0)) }
@@ -120,6 +135,11 @@ func (p *program) run(cgroup int, alone bool) (pid int, err error) {
 	failed := new(failure)
 	p.pins.Pin(failed)
 	p.pins.Pin(&p.calls[0])
+	for i := range p.calls {
+		if to := p.calls[i].branch; to != 0 {
+			p.calls[i].branch = uintptr(unsafe.Pointer(&p.calls[to]))
+		}
+	}
 	var id int
 	if alone {
 		id, err = p.fork(cgroup, unix.CLONE_VFORK, failed)
@@ -130,12 +150,20 @@ func (p *program) run(cgroup int, alone bool) (pid int, err error) {
 		return 0, err
 	}
 	at := atomic.LoadUintptr(&failed.call)
-	if at == 0 {
+	if at == 0 && p.command == nil {
 		return id, nil
 	}
-	for {
-		if _, err := unix.Wait4(id, nil, 0, nil); err != unix.EINTR { //nolint:errorlint // an errno
-			break
+	reap(id)
+	if p.command != nil {
+		id = int(atomic.LoadUintptr(p.command))
+		switch {
+		case at == 0 && id != 0:
+			return id, nil
+		case at == 0: // the child was killed
+			return 0, &StepError{"process table", errUnexpected}
+		case id != 0:
+			_ = unix.Kill(id, unix.SIGKILL)
+			reap(id)
 		}
 	}
 	step := p.steps[(at-uintptr(unsafe.Pointer(&p.calls[0])))/unsafe.Sizeof(call{})]
@@ -143,6 +171,15 @@ func (p *program) run(cgroup int, alone bool) (pid int, err error) {
 		return 0, &StepError{step, errUnexpected}
 	}
 	return 0, &StepError{step, os.NewSyscallError("", syscall.Errno(failed.errno))}
+}
+
+// reap waits for a child.
+func reap(pid int) {
+	for {
+		if _, err := unix.Wait4(pid, nil, 0, nil); err != unix.EINTR { //nolint:errorlint // an errno
+			return
+		}
+	}
 }
 
 // forkBeside is fork without CLONE_VFORK. It waits for the child as for any other event: at a pipe, whose far end is
@@ -170,20 +207,28 @@ func (p *program) forkBeside(cgroup int, failed *failure) (pid int, err error) {
 
 // fork forks with all signals blocked.
 func (p *program) fork(cgroup int, flags uint64, failed *failure) (pid int, err error) {
-	args := &cloneArgs{flags: unix.CLONE_VM | flags, exitSignal: uint64(unix.SIGCHLD)}
-	number, first, second := uintptr(unix.SYS_CLONE), args.flags|args.exitSignal, uintptr(0)
-	if cgroup >= 0 {
-		args.flags, args.cgroup = args.flags|unix.CLONE_INTO_CGROUP, uint64(cgroup)
-		number, first, second = unix.SYS_CLONE3, uint64(address(p, args)), unsafe.Sizeof(*args)
-	}
+	number, first, second := p.cloning(flags, cgroup)
 	all, old := ^uint64(0), uint64(0)
 	maskSignals(&all, &old)
-	id, code := fork(number, uintptr(first), second, &p.calls[0], uintptr(len(p.calls)), failed)
+	id, code := fork(number, first, second, &p.calls[0], failed)
 	maskSignals(&old, nil)
 	if code != 0 {
 		return 0, &StepError{"fork", syscall.Errno(code)}
 	}
 	return int(id), nil
+}
+
+// cloning returns the number and the arguments of a system call that forks, with shared memory.
+func (p *program) cloning(flags uint64, cgroup int) (number, first, second uintptr) {
+	args := &cloneArgs{flags: unix.CLONE_VM | flags, exitSignal: uint64(unix.SIGCHLD)}
+	if flags&unix.CLONE_PARENT != 0 { // then it is the signal of the caller
+		args.exitSignal = 0
+	}
+	if cgroup < 0 {
+		return unix.SYS_CLONE, uintptr(args.flags | args.exitSignal), 0
+	}
+	args.flags, args.cgroup = args.flags|unix.CLONE_INTO_CGROUP, uint64(cgroup)
+	return unix.SYS_CLONE3, address(p, args), unsafe.Sizeof(*args)
 }
 
 // maskSignals sets the signal mask of the thread.

@@ -10,7 +10,7 @@ import (
 
 // restrict takes privileges from the child, in the order in which that is still possible.
 func (p *program) restrict(pl *Plan, f *forest) error {
-	drops := pl.Layers.Capabilities != "" && pl.Level != Bubblewrap // bwrap needs them first and drops them itself
+	drops := pl.Layers.Capabilities != ""
 	if drops {
 		p.dropBounding(pl)
 	}

@@ -34,6 +34,23 @@ func (p *Plan) StartAlone(path string, argv []string, attr *os.ProcAttr) (*os.Pr
 	return p.startWith(path, argv, attr, true)
 }
 
+// StartSelf is Start for this very program, even if its file was replaced or removed, or the plan gives the process no
+// access to it. The path is not used.
+func (p *Plan) StartSelf(_ string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
+	if p == nil || p.Layers == (Layers{}) {
+		return os.StartProcess("/proc/self/exe", argv, attr)
+	}
+	own := *p
+	own.self = true
+	return own.start("", argv, attr, false)
+}
+
+// selfFile is a descriptor of the file of this program.
+var selfFile = sync.OnceValues(func() (int, error) {
+	fd, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
+	return fd, os.NewSyscallError("open", err)
+})
+
 func (p *Plan) startWith(path string, argv []string, attr *os.ProcAttr, alone bool) (*os.Process, error) {
 	if p == nil || p.Layers == (Layers{}) {
 		return os.StartProcess(path, argv, attr)
@@ -56,11 +73,11 @@ func (p *Plan) start(path string, argv []string, attr *os.ProcAttr, alone bool) 
 	if err := p.compile(&prog, path, argv, attr); err != nil {
 		return nil, err
 	}
-	cgroup := -1
-	if attr.Sys != nil && attr.Sys.UseCgroupFD {
-		cgroup = attr.Sys.CgroupFD
-	}
 	dumpable := isDumpable()
+	cgroup := cgroupOf(attr)
+	if prog.command != nil {
+		cgroup = -1 // only the command is in it
+	}
 	pid, err := prog.run(cgroup, alone)
 	if isDumpable() != dumpable { // the child was killed between the calls that change it
 		_ = setDumpable(dumpable)
@@ -88,13 +105,7 @@ func (p *Plan) compile(prog *program, path string, argv []string, attr *os.ProcA
 		return fmt.Errorf("isolation: process attributes: %w", errors.ErrUnsupported)
 	}
 	prog.defaultSignals()
-	if sys.Setsid {
-		prog.add("setsid", unix.SYS_SETSID)
-	}
-	prog.files(attr.Files)
-	if sys.Setctty {
-		prog.add("controlling terminal", unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 1)
-	}
+	dir := attr.Dir
 	var f *forest
 	if p.Layers.Readable != "" {
 		var err error
@@ -102,37 +113,77 @@ func (p *Plan) compile(prog *program, path string, argv []string, attr *os.ProcA
 			return err
 		}
 	}
-	prog.namespaces(p)
-	prog.mounts(p)
-	dir := attr.Dir
 	if p.Layers.Readable == ByMounts {
-		prog.view(f)
 		dir = f.dir
 	}
-	if p.Layers.Network == Off && p.Level != Bubblewrap {
-		prog.loopback()
+	if p.Layers.Signals != ByPIDNamespace {
+		prog.session(sys, attr.Files)
+	}
+	if sys.Setctty && len(attr.Files) > 0 && f != nil {
+		f.terminal = attr.Files[0].Name()
+	}
+	if err := prog.surround(p, f, cgroupOf(attr)); err != nil {
+		return err
+	}
+	if p.Layers.Signals == ByPIDNamespace {
+		prog.session(sys, attr.Files)
 	}
 	if err := prog.restrict(p, f); err != nil {
 		return err
-	}
-	env := attr.Env
-	if p.Level == Bubblewrap {
-		var err error
-		if path, argv, env, err = prog.wrap(p, f, path, argv, env); err != nil {
-			return err
-		}
 	}
 	if dir != "" {
 		prog.add(stepDir, unix.SYS_CHDIR, prog.text(dir))
 	}
 	if sys.Pdeathsig != 0 {
-		prog.dieWithParent(sys.Pdeathsig)
+		prog.add("parent", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(sys.Pdeathsig))
+		if prog.command == nil {
+			prog.expectParent()
+		}
 	}
 	prog.limitOpenFiles(p.Given.OpenFiles)
 	prog.limitProcesses()
 	prog.add("signal mask", unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, address(prog, currentMask()), 0, 8)
-	prog.add(stepExec, unix.SYS_EXECVE, prog.text(path), prog.texts(argv), prog.texts(env))
+	if p.self {
+		return prog.execFile(stepExec, selfFile, argv, attr.Env)
+	}
+	prog.add(stepExec, unix.SYS_EXECVE, prog.text(path), prog.texts(argv), prog.texts(attr.Env))
 	return nil
+}
+
+// execFile executes an open file.
+func (p *program) execFile(step string, file func() (int, error), argv, env []string) error {
+	fd, err := file()
+	if err != nil {
+		return &StepError{step, err}
+	}
+	p.add(step, unix.SYS_EXECVEAT, uintptr(fd), p.text(""), p.texts(argv), p.texts(env), unix.AT_EMPTY_PATH)
+	return nil
+}
+
+// cgroupOf is the descriptor of the cgroup of a process, or -1.
+func cgroupOf(attr *os.ProcAttr) int {
+	if attr.Sys != nil && attr.Sys.UseCgroupFD {
+		return attr.Sys.CgroupFD
+	}
+	return -1
+}
+
+// session gives the process its session, its descriptors and its terminal.
+func (p *program) session(sys *syscall.SysProcAttr, files []*os.File) {
+	if sys.Setsid {
+		p.add("setsid", unix.SYS_SETSID)
+	}
+	fds := make([]int, len(files))
+	for i, f := range files {
+		fds[i] = -1
+		if f != nil {
+			fds[i] = int(f.Fd())
+		}
+	}
+	p.files(fds...)
+	if sys.Setctty {
+		p.add("controlling terminal", unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 1)
+	}
 }
 
 // sameAttr compares what compile does not read: maps and slices have to be empty.
@@ -167,13 +218,13 @@ func (p *program) defaultSignals() {
 	}
 }
 
-// files makes descriptors 0, 1, ... of files. A nil file is a closed one.
-func (p *program) files(files []*os.File) {
-	copies := make([]uintptr, len(files))
-	for i, f := range files {
-		if f != nil {
+// files makes descriptors 0, 1, ... of ours. -1 is a closed one.
+func (p *program) files(fds ...int) {
+	copies := make([]uintptr, len(fds))
+	for i, fd := range fds {
+		if fd >= 0 {
 			copies[i] = p.register()
-			p.add("descriptors", unix.SYS_FCNTL, f.Fd(), unix.F_DUPFD_CLOEXEC, uintptr(len(files))).save = copies[i]
+			p.add("descriptors", unix.SYS_FCNTL, uintptr(fd), unix.F_DUPFD_CLOEXEC, uintptr(len(fds))).save = copies[i]
 		}
 	}
 	for i, reg := range copies {
@@ -185,12 +236,8 @@ func (p *program) files(files []*os.File) {
 	}
 }
 
-// dieWithParent makes the kernel kill the child when our thread ends, even if the thread ended before the child
-// requested that.
-func (p *program) dieWithParent(s syscall.Signal) {
-	p.add("parent", unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(s))
-	p.add("parent", unix.SYS_GETPPID).expect = uintptr(os.Getpid())
-}
+// expectParent ends the child if we have ended, too early for the kernel to end it.
+func (p *program) expectParent() { p.add("parent", unix.SYS_GETPPID).expect = uintptr(os.Getpid()) }
 
 // limitOpenFiles gives the child the bound on open files that we had before Go raised it.
 func (p *program) limitOpenFiles(soft uint64) {

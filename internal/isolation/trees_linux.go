@@ -31,6 +31,8 @@ type tree struct {
 	asked bool
 	// bare: it is there, and what is read of it has rules of its own.
 	bare bool
+	// guarded: it is not written to, also if it lies in a writable tree.
+	guarded bool
 }
 
 // A link is a symbolic link on the way to a tree.
@@ -46,12 +48,16 @@ type forest struct {
 	dir string
 	// temporary is Plan.Temporary.
 	temporary int64
+	// processes: the command has a process table, and with it /proc and /dev, of its own.
+	processes bool
+	// terminal is the name of the terminal of the command, "" for none.
+	terminal string
 }
 
 // forest resolves the paths of the plan. dir is the working directory. What a request names is looked up with the
 // rights of the command's user. Where nothing is, nothing can be reached.
 func (p *Plan) forest(dir string) (*forest, error) {
-	f := &forest{dir: dir, temporary: p.Temporary}
+	f := &forest{dir: dir, temporary: p.Temporary, processes: p.Layers.Signals == ByPIDNamespace}
 	err := errors.Join(
 		f.add(false, slices.Concat(systemPaths, p.Server.Readable)...),
 		f.add(true, p.Server.Writable...))
@@ -74,7 +80,27 @@ func (p *Plan) forest(dir string) (*forest, error) {
 		f.trees[of+i].asked = true
 	}
 	f.addOwn(p.Own)
+	err = errors.Join(err, f.guard())
 	return f, errors.Join(err, f.confine(p.Roots, p.Readable))
+}
+
+// guard keeps the file of this program from being written to, renamed or removed where a directory is writable that
+// contains it. The next start of the server would run what is there then.
+func (f *forest) guard() error {
+	path, err := os.Executable()
+	if err != nil {
+		return nil //nolint:nilerr // it has no file
+	}
+	path = existing(path)
+	if !slices.ContainsFunc(f.trees, func(t tree) bool { return t.writable && within(path, t.Path) }) {
+		return nil
+	}
+	of := len(f.trees)
+	err = f.add(false, path)
+	for i := range f.trees[of:] {
+		f.trees[of+i].guarded = true
+	}
+	return err
 }
 
 // addDir adds the working directory. The root, and what the kernel shows, can be one without being writable.
@@ -176,7 +202,7 @@ func (f *forest) planted() (list []tree) {
 	slices.SortStableFunc(sorted, func(a, b tree) int { return strings.Compare(a.Path, b.Path) })
 	for _, t := range sorted {
 		if !slices.ContainsFunc(list, func(of tree) bool {
-			return !of.bare && within(t.Path, of.Path) && (of.writable || !t.writable)
+			return !of.bare && !t.guarded && within(t.Path, of.Path) && (of.writable || !t.writable)
 		}) {
 			list = append(list, t)
 		}

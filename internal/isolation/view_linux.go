@@ -5,6 +5,7 @@ package isolation
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -20,16 +21,22 @@ const viewAt = "/usr"
 // looked up, so that nothing can take its place.
 func (p *program) view(f *forest) {
 	planted := f.planted()
+	if f.processes {
+		planted = slices.DeleteFunc(planted, func(t tree) bool { return t.Path != "/proc" && within(t.Path, "/proc") })
+	}
 	clones := make([]uintptr, len(planted))
 	attr := address(p, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 	size := unsafe.Sizeof(unix.MountAttr{})
 	for i, t := range planted {
 		step := "view " + t.Path
+		if f.makes(t) {
+			continue
+		}
 		p.hold(step, t.Mask)
 		clones[i] = p.register()
 		flags := uintptr(unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC | unix.AT_EMPTY_PATH | unix.AT_RECURSIVE)
 		p.add(step, unix.SYS_OPEN_TREE, uintptr(p.place), p.text(""), flags).save = clones[i]
-		if t.writable || t.Path == "/proc" || t.Path == "/dev" { // bwrap maps ids in /proc
+		if t.writable || t.Path == "/proc" || t.Path == "/dev" {
 			continue
 		}
 		p.add(step, unix.SYS_MOUNT_SETATTR, 0, p.text(""), unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, attr, size).
@@ -48,8 +55,13 @@ func (p *program) view(f *forest) {
 		} else {
 			p.add(step, unix.SYS_MKNODAT, atFDCWD, at, unix.S_IFREG|0o644).tolerated = uintptr(unix.EEXIST)
 		}
-		p.add(step, unix.SYS_MOVE_MOUNT, 0, p.text(""), atFDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH).use = clones[i]
-		p.add(step, unix.SYS_CLOSE).use = clones[i]
+		switch {
+		case !f.makes(t):
+			p.add(step, unix.SYS_MOVE_MOUNT, 0, p.text(""), atFDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH).use = clones[i]
+			p.add(step, unix.SYS_CLOSE).use = clones[i]
+		case t.bare:
+			p.devices(f)
+		}
 		if t.bare {
 			p.add("view "+sharedMemory, unix.SYS_MOUNT, p.text("tmpfs"), p.relative(sharedMemory), p.text("tmpfs"),
 				unix.MS_NOSUID|unix.MS_NODEV, p.inMemory(f, "1777")).tolerated = uintptr(unix.ENOENT)
@@ -63,7 +75,18 @@ func (p *program) view(f *forest) {
 		}
 	}
 	p.makeOwn(f)
+	if f.processes { // no rules of Landlock bind writing
+		for _, path := range f.own {
+			p.add("view "+path, unix.SYS_MOUNT, p.relative(path), p.relative(path), 0, unix.MS_BIND|unix.MS_REC, 0)
+		}
+		p.add("view /dev", unix.SYS_MOUNT_SETATTR, atFDCWD, p.relative("/dev"), 0, attr, size)
+		p.add("view", unix.SYS_MOUNT_SETATTR, atFDCWD, p.relative("/"), 0, attr, size)
+	}
 	p.add("view", unix.SYS_UMASK).use = mask
+}
+
+// enterView makes the view the root directory of the child, and of all processes that share the mount namespace.
+func (p *program) enterView() {
 	p.add("view", unix.SYS_PIVOT_ROOT, p.text("."), p.text(".")) // the old root is then above the new one
 	p.add("view", unix.SYS_UMOUNT2, p.text("."), unix.MNT_DETACH)
 	p.add("view", unix.SYS_CHDIR, p.text("/"))

@@ -193,9 +193,6 @@ func TestTemporaryDirectoryThatIsOpen(t *testing.T) {
 		defer os.RemoveAll(dir)
 		must(t, os.WriteFile(filepath.Join(dir, "file"), []byte("there"), 0o644))
 		eachReading(t, func(t *testing.T, level Level, m *Machine) {
-			if level == Bubblewrap && parent == sharedMemory {
-				return // bwrap makes its own devices
-			}
 			p := resolve(t, Config{Machine: m, Directories: Directories{Writable: []string{dir}}}, level, Access{})
 			out, _ := shell(t, p, "/", "cat $DIR/file; echo x >$DIR/new && cat $DIR/new; rm $DIR/new", "DIR="+dir)
 			if out != "therex" {
@@ -408,6 +405,25 @@ func TestRootReadsNoSecretsOfTheSystem(t *testing.T) {
 		open := Config{Directories: Directories{Readable: []string{"/etc"}}}
 		if out, _ := shell(t, resolve(t, open, level, Access{}), t.TempDir(), read); !strings.Contains(out, "root:") {
 			t.Errorf("%s, with /etc open: %q", level, out)
+		}
+	}
+}
+
+// TestProgramIsNotReplaced: the file of this program stays in a directory that is writable.
+func TestProgramIsNotReplaced(t *testing.T) {
+	self, err := os.Executable()
+	must(t, err)
+	dir := t.TempDir()
+	const replace = `cp -p $SELF $DIR/new && mv $DIR/new $SELF && echo replaced; rm -f $DIR/new
+		mv $SELF $DIR/old && mv $DIR/old $SELF && echo moved; test -x $SELF && echo there`
+	for _, level := range files {
+		p := resolve(t, Config{Directories: Directories{Writable: []string{filepath.Dir(self), dir}}}, level, Access{})
+		if p.Layers.Readable != ByMounts {
+			t.Skip("rules of Landlock have no exceptions")
+		}
+		out, _ := shell(t, p, dir, replace, "SELF="+self, "DIR="+filepath.Dir(self))
+		if !strings.HasSuffix(out, "there") || strings.Contains(out, "replaced\n") || strings.Contains(out, "moved\n") {
+			t.Errorf("%s: %s", level, out)
 		}
 	}
 }

@@ -69,6 +69,30 @@ var interpreterMutants = []mutant{
 		pkg: "./internal/execution", run: "TestNextHostCollectsFromSameDirectory",
 	},
 	{
+		name: "artifacts are read without the isolation of the command", rule: "R6.12 R6.13",
+		file: "internal/execution/collector_linux.go",
+		old:  "startCollector(r.host.spawner, plan, dir)", new: "startCollector(r.host.spawner, &isolation.Plan{User: plan.User}, dir)",
+		pkg: "./internal/execution", run: "TestArtifactsAreWhatTheCommandReads|TestArtifactsOfAnotherUser",
+	},
+	{
+		name: "collector that hangs is waited for", rule: "R6.12",
+		file: "internal/execution/collector_linux.go",
+		old:  "	defer context.AfterFunc(ctx, end)()\n", new: "",
+		pkg: "./internal/execution", run: "TestCollectorThatHangs",
+	},
+	{
+		name: "collector is believed", rule: "R6.12",
+		file: "internal/artifact/collector.go",
+		old:  "if !describes(r.Files, chunks) ||", new: "if",
+		pkg: "./internal/artifact", run: "TestReceiveTakesNothingForGranted",
+	},
+	{
+		name: "pipe in place of an artifact is opened", rule: "R6.12",
+		file: "internal/artifact/open_linux.go",
+		old:  "openAt(at, name, unix.O_PATH)", new: "openAt(at, name, unix.O_RDONLY)",
+		pkg: "./internal/artifact", run: "TestNothingButFilesIsOpened",
+	},
+	{
 		name: "artifacts are read behind links", rule: "R6.12 R6.13",
 		file: "internal/artifact/collect_unix.go", old: "unix.O_NOFOLLOW | ", new: "",
 		pkg: "./internal/artifact", run: "TestCollectFollowsNoLinkThatComesLate",

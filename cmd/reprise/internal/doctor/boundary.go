@@ -20,7 +20,7 @@ func checkBoundary(opts *Options) []Finding {
 	if err != nil {
 		return []Finding{fail("commands", "", "%v", err)}
 	}
-	return []Finding{
+	findings := []Finding{
 		ok("commands", "run at %s; a request may ask for %s", plan.Level, strings.Join(asked(c.Least), ", ")),
 		ok("commands as", "%s", userOf(c)),
 		ok("commands read", "%s", readable(c, plan)),
@@ -29,6 +29,12 @@ func checkBoundary(opts *Options) []Finding {
 		ok("other commands", "%s", others(plan)),
 		ok("commands use", "%s", most(opts.LimitCommand)),
 	}
+	if dirs := c.Movable(); len(dirs) > 0 {
+		findings = append(findings, warn("commands rename",
+			"Keep --data, what else is hidden, and the program where --writable does not lead, or run commands as another user (--run-as USER).",
+			"%s, above hidden files or this program, which the server then no longer finds", strings.Join(dirs, ", ")))
+	}
+	return findings
 }
 
 // asked are the levels that a request may ask for.

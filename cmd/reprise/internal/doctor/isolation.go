@@ -38,9 +38,9 @@ func checkIsolation(c *isolation.Config) []Finding {
 		findings = append(findings,
 			layer("another user", m.SwitchUser, "--run-as works", "The server needs CAP_SETUID and CAP_SETGID."))
 	}
-	_, err := m.FindBubblewrap()
-	return append(findings, layer("bubblewrap", err, "works",
-		"Only the isolation level bubblewrap needs it: install bubblewrap."))
+	return append(findings, layer("bubblewrap", m.LacksProcesses(),
+		"the level gives each command a process table of its own",
+		"It takes what a file tree takes, and a /proc of which nothing is covered. An installed bwrap does not help."))
 }
 
 // layer is the finding on one layer.

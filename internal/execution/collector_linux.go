@@ -1,0 +1,129 @@
+package execution
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"reprise/internal/artifact"
+	"reprise/internal/isolation"
+	"reprise/internal/spawn"
+	"reprise/internal/supervisor"
+)
+
+// collectorName is the first argument of a collector: a process with the user and the isolation of a command that has
+// ended, which reads the command's artifacts. So it finds what the command would find, and nothing that the command has
+// left behind holds up the server.
+const collectorName = "reprise-collector"
+
+// collectorPatience limits how long a collector may be silent. It ends its search for files by itself before.
+var collectorPatience = artifact.Patience + 2*time.Second // longer in a test
+
+// canCollect is set if this program makes itself a collector when it is started as one.
+var canCollect atomic.Bool
+
+var errCannotCollect = errors.New("this program does not call Supervise")
+
+// gather is Collect of r.artifacts in a collector, which ends with ctx.
+func (r *run) gather(ctx context.Context, keep func(chunk []byte) error) ([]artifact.File, []string, error) {
+	dir, err := r.artifacts.Now()
+	if none, ok := errors.AsType[*artifact.NoDirectoryError](err); ok {
+		return nil, []string{none.Reason}, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	plan, err := r.isolation.Again(r.host.opts.Isolation.Masks, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	process, conn, err := startCollector(r.host.spawner, plan, dir)
+	if missing, ok := errors.AsType[*fs.PathError](err); ok && missing.Op == "chdir" {
+		return nil, []string{fmt.Sprintf("the working directory cannot be entered: %v", missing.Err)}, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	end := func() {
+		_ = process.Kill()
+		_ = conn.Close()
+	}
+	defer func() {
+		end()
+		go func() { _, _ = process.Wait() }() // it may sleep in the kernel
+	}()
+	defer context.AfterFunc(ctx, end)()
+	c := supervisor.NewConn(conn)
+	if err := c.Send(r.artifacts); err != nil {
+		return nil, nil, err
+	}
+	return r.artifacts.Receive(func(report any) error {
+		_ = conn.SetReadDeadline(time.Now().Add(collectorPatience))
+		return c.Receive(report)
+	}, keep)
+}
+
+// startCollector starts a collector in a directory.
+func startCollector(s *spawn.Spawner, plan *isolation.Plan, dir string) (*os.Process, net.Conn, error) {
+	if !canCollect.Load() {
+		return nil, nil, errCannotCollect
+	}
+	conn, far, err := connectedPair()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer far.Close()
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		_ = conn.Close()
+		return nil, nil, err
+	}
+	defer null.Close()
+	process, err := s.StartBy(plan.StartSelf, "", []string{collectorName}, &os.ProcAttr{
+		Dir: dir, Env: append(supervisorEnv(), "GOMEMLIMIT=64MiB"), Files: []*os.File{far, null, null},
+		Sys: spawn.Session(),
+	})
+	if err != nil {
+		_ = conn.Close()
+	}
+	return process, conn, err
+}
+
+// connectedPair returns two ends that are connected: ours, and one for a process that is this very program.
+func connectedPair() (net.Conn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, os.NewSyscallError("socketpair", err)
+	}
+	near, far := os.NewFile(uintptr(fds[0]), "near end"), os.NewFile(uintptr(fds[1]), "far end")
+	conn, err := net.FileConn(near)
+	_ = near.Close()
+	if err != nil {
+		_ = far.Close()
+	}
+	return conn, far, err
+}
+
+// collectAll makes this process a collector.
+func collectAll() error {
+	if err := isolation.Undumpable(); err != nil {
+		return err
+	}
+	raw, err := net.FileConn(os.Stdin)
+	if err != nil {
+		return err
+	}
+	conn := supervisor.NewConn(raw)
+	var c artifact.Collection
+	if err := conn.Receive(&c); err != nil {
+		return err
+	}
+	return c.Serve(context.Background(), conn.Send)
+}

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package execution
+
+import (
+	"context"
+
+	"reprise/internal/artifact"
+)
+
+// gather is Collect of r.artifacts.
+func (r *run) gather(ctx context.Context, keep func(chunk []byte) error) ([]artifact.File, []string, error) {
+	return r.artifacts.Collect(ctx, keep)
+}
