@@ -363,8 +363,8 @@ type Options struct {
 	// take up to twice as much in addition. Defaults: 1 MiB, 256 MiB.
 	TailBytes      int
 	TailTotalBytes int64
-	// MaxStreams is the maximum number of unused streams in memory.
-	// Default: 65,536.
+	// MaxStreams is the maximum number of unused streams in memory, and of open streams whose idleness is tracked; a
+	// list of all streams finds the others. Default: 65,536.
 	MaxStreams int
 	// MaxReaders is the maximum number of readers of one stream. Default: 10,000.
 	MaxReaders int

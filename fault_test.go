@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"reprise"
 )
@@ -180,32 +181,34 @@ func (p *partly) Append(ctx context.Context, reqs []reprise.AppendRequest) []err
 
 // TestOneStreamOfACommitFails: the others do not.
 func TestOneStreamOfACommitFails(t *testing.T) {
-	store := &partly{Store: newGate(memory(t)), refuse: "bad", why: reprise.ErrUnavailable}
-	gated := store.Store.(*gate)
-	log := openLog(t, store, nil)
-	bad, good := create(t, log, "bad", reprise.Retention{}), create(t, log, "good", reprise.Retention{})
-	gated.shut()
-	under := appending(t.Context(), create(t, log, "first", reprise.Retention{}), text("1"))
-	<-gated.stored
-	lost := appending(t.Context(), bad, text("1"))
-	until(t, func() bool { return log.Waiting() == 1 })
-	stays := appending(t.Context(), good, text("1"))
-	until(t, func() bool { return log.Waiting() == 2 })
-	gated.open()
-	check(t, <-under)
-	check(t, <-stays)
-	wantError(t, <-lost, reprise.ErrUnavailable)
-	wantNumbered(t, kept(t, good), 1, 1)
-	if n := len(kept(t, bad)); n != 0 {
-		t.Errorf("%d events of a batch that was not stored", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		store := &partly{Store: newGate(memory(t)), refuse: "bad", why: reprise.ErrUnavailable}
+		gated := store.Store.(*gate)
+		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
+		bad, good := create(t, log, "bad", reprise.Retention{}), create(t, log, "good", reprise.Retention{})
+		gated.shut()
+		under := appending(t.Context(), create(t, log, "first", reprise.Retention{}), text("1"))
+		<-gated.stored
+		lost := appending(t.Context(), bad, text("1"))
+		synctest.Wait()
+		stays := appending(t.Context(), good, text("1"))
+		synctest.Wait()
+		gated.open()
+		check(t, <-under)
+		check(t, <-stays)
+		wantError(t, <-lost, reprise.ErrUnavailable)
+		wantNumbered(t, kept(t, good), 1, 1)
+		if n := len(kept(t, bad)); n != 0 {
+			t.Errorf("%d events of a batch that was not stored", n)
+		}
 
-	store.refuse = ""
-	check(t, gated.Remove(t.Context(), named("bad"), reprise.RemoveSpec{})) // behind the back of the Log
-	_, err := bad.Append(t.Context(), text("1"))
-	wantError(t, err, reprise.ErrNotFound)
-	_, err = bad.Info(t.Context())
-	wantError(t, err, reprise.ErrNotFound)
+		store.refuse = ""
+		check(t, gated.Remove(t.Context(), named("bad"), reprise.RemoveSpec{})) // behind the back of the Log
+		_, err := bad.Append(t.Context(), text("1"))
+		wantError(t, err, reprise.ErrNotFound)
+		_, err = bad.Info(t.Context())
+		wantError(t, err, reprise.ErrNotFound)
+	})
 }
 
 // TestWindowMovedByAFailedCommit: the store has trimmed, though it said that it failed. A reader is told
@@ -238,31 +241,33 @@ func TestWindowMovedByAFailedCommit(t *testing.T) {
 
 // TestRepeatFallsWithItsOriginal: a repeat in the same commit is no duplicate if that fails.
 func TestRepeatFallsWithItsOriginal(t *testing.T) {
-	faulty := newFaulty(memory(t))
-	store := newGate(faulty)
-	log := openLog(t, store, nil)
-	s := create(t, log, "s", reprise.Retention{})
-	store.shut()
-	under := appending(t.Context(), s, text("1"))
-	<-store.stored
-	faulty.before.Store(true)
-	errs := make(chan error, 2)
-	for i := range cap(errs) {
-		go func() {
-			_, err := s.AppendWith(t.Context(), producing("p", 0, 0), text("2"))
-			errs <- err
-		}()
-		until(t, func() bool { return log.Waiting() == i+1 })
-	}
-	store.open()
-	check(t, <-under)
-	for range cap(errs) {
-		wantError(t, <-errs, reprise.ErrUnavailable)
-	}
-	faulty.before.Store(false)
-	appended, err := s.AppendWith(t.Context(), producing("p", 0, 0), text("2"))
-	if err != nil || appended.Duplicate {
-		t.Errorf("the retry: %+v, %v", appended, err)
-	}
-	wantNumbered(t, kept(t, s), 1, 2)
+	synctest.Test(t, func(t *testing.T) {
+		faulty := newFaulty(memory(t))
+		store := newGate(faulty)
+		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
+		s := create(t, log, "s", reprise.Retention{})
+		store.shut()
+		under := appending(t.Context(), s, text("1"))
+		<-store.stored
+		faulty.before.Store(true)
+		errs := make(chan error, 2)
+		for range cap(errs) {
+			go func() {
+				_, err := s.AppendWith(t.Context(), producing("p", 0, 0), text("2"))
+				errs <- err
+			}()
+			synctest.Wait()
+		}
+		store.open()
+		check(t, <-under)
+		for range cap(errs) {
+			wantError(t, <-errs, reprise.ErrUnavailable)
+		}
+		faulty.before.Store(false)
+		appended, err := s.AppendWith(t.Context(), producing("p", 0, 0), text("2"))
+		if err != nil || appended.Duplicate {
+			t.Errorf("the retry: %+v, %v", appended, err)
+		}
+		wantNumbered(t, kept(t, s), 1, 2)
+	})
 }

@@ -162,7 +162,7 @@ func TestEventsOfThePastEndNoStream(t *testing.T) {
 		defer store.Close()
 		log := openLog(t, store, &reprise.Options{SweepEvery: -1, MaxStreams: 1})
 		defer log.Close()
-		s, other := createIdle(t, log, "s", time.Hour), createIdle(t, log, "other", 10_000*time.Hour)
+		s, other := createIdle(t, log, "s", time.Hour), create(t, log, "other", reprise.Retention{})
 		for range 10 {
 			add(t, s, reprise.Event{Data: []byte("old"), Time: time.Now().AddDate(-1, 0, 0)})
 			add(t, other, text("s leaves memory"))
@@ -238,9 +238,8 @@ func TestIdleStreamsBeyondTheBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := memstore.New(nil)
 		defer store.Close()
-		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
+		log := openLog(t, store, &reprise.Options{SweepEvery: -1, MaxStreams: 3})
 		defer log.Close()
-		reprise.SetMaxIdleStreams(log, 3)
 		used := make([]*reprise.Stream, 4)
 		for i := range used {
 			used[i] = createIdle(t, log, fmt.Sprint("used", i), time.Hour)
@@ -307,30 +306,32 @@ func TestAppendPreventsAnIdleEnd(t *testing.T) {
 
 // TestAppendOfTheSameCommitPreventsAnIdleEnd: the append came first.
 func TestAppendOfTheSameCommitPreventsAnIdleEnd(t *testing.T) {
-	store := newGate(memory(t))
-	log := openLog(t, store, &reprise.Options{SweepEvery: -1})
-	s, other := createIdle(t, log, "s", time.Nanosecond), create(t, log, "other", reprise.Retention{})
-	store.shut()
-	under := appending(t.Context(), other, text("1"))
-	<-store.stored
-	first := appending(t.Context(), s, text("1"))
-	until(t, func() bool { return log.Waiting() == 1 })
-	swept := make(chan reprise.SweepResult, 1)
-	go func() {
-		result, err := log.Sweep(t.Context())
-		if err != nil {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		store := newGate(memory(t))
+		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
+		s, other := createIdle(t, log, "s", time.Nanosecond), create(t, log, "other", reprise.Retention{})
+		store.shut()
+		under := appending(t.Context(), other, text("1"))
+		<-store.stored
+		first := appending(t.Context(), s, text("1"))
+		time.Sleep(time.Second) // longer than s may be idle
+		swept := make(chan reprise.SweepResult, 1)
+		go func() {
+			result, err := log.Sweep(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			swept <- result
+		}()
+		synctest.Wait()
+		store.open()
+		check(t, <-under)
+		check(t, <-first)
+		if result := <-swept; result.Idle != 0 {
+			t.Errorf("%+v", result)
 		}
-		swept <- result
-	}()
-	until(t, func() bool { return log.Waiting() == 2 })
-	store.open()
-	check(t, <-under)
-	check(t, <-first)
-	if result := <-swept; result.Idle != 0 {
-		t.Errorf("%+v", result)
-	}
-	add(t, s, text("2"))
+		add(t, s, text("2"))
+	})
 }
 
 // TestReplicasEndAnIdleStreamOnce: of replicas that sweep, one ends it; one that has not seen the appends of another

@@ -60,7 +60,7 @@ func Open(ctx context.Context, store Store, opts *Options) (*Log, error) {
 	if l.opts.MaxIdle < 0 {
 		return nil, fmt.Errorf("open log: %w: a negative MaxIdle", ErrInvalid)
 	}
-	l.idle.byKey, l.idle.max = map[StreamKey]idleStream{}, maxIdleStreams
+	l.idle.byKey = map[StreamKey]idleStream{}
 	if err := l.findWatcher(); err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}

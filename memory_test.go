@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"reprise"
@@ -34,12 +35,16 @@ func heap() int64 {
 // TestIdleReadersKeepNoPages: a reader that has read from the store and waits at the tail holds a position.
 func TestIdleReadersKeepNoPages(t *testing.T) {
 	const readers = 100
-	log := openLog(t, private{memory(t)}, nil)
+	store := private{memory(t)}
+	log := openLog(t, store, nil)
 	s := create(t, log, "s", reprise.Retention{})
 	for i := range 10 {
 		add(t, s, reprise.Event{Data: bytes.Repeat([]byte{byte(i)}, 20_000)})
 	}
-	check(t, log.Cool())
+	check(t, log.Close())
+	log = openLog(t, store, nil) // with no event in memory
+	s, err := log.Stream(t.Context(), s.Key())
+	check(t, err)
 	before := heap()
 	for range readers {
 		r := openReader(t, s, reprise.Earliest())
@@ -86,30 +91,32 @@ func TestHotBytesAreGivenBack(t *testing.T) {
 
 // TestLongCommitAllocatesLittle: what is staged does not move with each append.
 func TestLongCommitAllocatesLittle(t *testing.T) {
-	const calls, size = 1500, 2000
-	store := newGate(memory(t))
-	log := openLog(t, store, nil)
-	s := create(t, log, "s", reprise.Retention{})
-	store.shut()
-	under := appending(t.Context(), s, text("1"))
-	<-store.stored
-	waiting := make([]<-chan error, calls)
-	data := make([]byte, size)
-	for i := range waiting {
-		waiting[i] = appending(t.Context(), s, reprise.Event{Data: data})
-	}
-	until(t, func() bool { return log.Waiting() == calls })
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	store.open()
-	check(t, <-under)
-	for _, done := range waiting {
-		check(t, <-done)
-	}
-	runtime.ReadMemStats(&after)
-	if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 10*calls*size {
-		t.Errorf("%d bytes were allocated for a commit of %d", allocated, calls*size)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const calls, size = 1500, 2000
+		store := newGate(memory(t))
+		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
+		s := create(t, log, "s", reprise.Retention{})
+		store.shut()
+		under := appending(t.Context(), s, text("1"))
+		<-store.stored
+		waiting := make([]<-chan error, calls)
+		data := make([]byte, size)
+		for i := range waiting {
+			waiting[i] = appending(t.Context(), s, reprise.Event{Data: data})
+		}
+		synctest.Wait()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		store.open()
+		check(t, <-under)
+		for _, done := range waiting {
+			check(t, <-done)
+		}
+		runtime.ReadMemStats(&after)
+		if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 10*calls*size {
+			t.Errorf("%d bytes were allocated for a commit of %d", allocated, calls*size)
+		}
+	})
 }
 
 // TestLoneAppendAllocatesBlocksAlone: neither the events that are passed nor what the commit needs beside them take

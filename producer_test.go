@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"testing/synctest"
 
 	"reprise"
 )
@@ -107,41 +108,43 @@ func TestProducersAreForgotten(t *testing.T) {
 
 // TestProducerRepeatsInOneCommit: a repeat that waits beside its original is a duplicate of it, in the commit of both.
 func TestProducerRepeatsInOneCommit(t *testing.T) {
-	store := newGate(memory(t))
-	log := openLog(t, store, nil)
-	s := create(t, log, "s", reprise.Retention{})
-	store.shut()
-	under := appending(t.Context(), s, text("1"))
-	<-store.stored
-	type answer struct {
-		appended reprise.Appended
-		err      error
-	}
-	answers := make(chan answer, 3)
-	for i := range cap(answers) {
-		go func() {
-			appended, err := s.AppendWith(t.Context(), producing("p", 0, 0), numbered(2, 2)...)
-			answers <- answer{appended, err}
-		}()
-		until(t, func() bool { return log.Waiting() == i+1 })
-	}
-	store.open()
-	check(t, <-under)
-	originals := 0
-	for range cap(answers) {
-		a := <-answers
-		check(t, a.err)
-		if a.appended.First != 2 || a.appended.Last != 3 {
-			t.Errorf("%+v", a.appended)
+	synctest.Test(t, func(t *testing.T) {
+		store := newGate(memory(t))
+		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
+		s := create(t, log, "s", reprise.Retention{})
+		store.shut()
+		under := appending(t.Context(), s, text("1"))
+		<-store.stored
+		type answer struct {
+			appended reprise.Appended
+			err      error
 		}
-		if !a.appended.Duplicate {
-			originals++
+		answers := make(chan answer, 3)
+		for range cap(answers) {
+			go func() {
+				appended, err := s.AppendWith(t.Context(), producing("p", 0, 0), numbered(2, 2)...)
+				answers <- answer{appended, err}
+			}()
+			synctest.Wait()
 		}
-	}
-	if originals != 1 {
-		t.Errorf("%d of 3 were taken for the original", originals)
-	}
-	wantNumbered(t, kept(t, s), 1, 3)
+		store.open()
+		check(t, <-under)
+		originals := 0
+		for range cap(answers) {
+			a := <-answers
+			check(t, a.err)
+			if a.appended.First != 2 || a.appended.Last != 3 {
+				t.Errorf("%+v", a.appended)
+			}
+			if !a.appended.Duplicate {
+				originals++
+			}
+		}
+		if originals != 1 {
+			t.Errorf("%d of 3 were taken for the original", originals)
+		}
+		wantNumbered(t, kept(t, s), 1, 3)
+	})
 }
 
 // TestEndOnce: an end that is tried again with its producer is a duplicate, not an append after the end.
@@ -225,24 +228,26 @@ func TestProducersOfEvents(t *testing.T) {
 
 // TestProducerOfEventsOverlapsInOneCommit: what waits beside its original leaves out what that one adds.
 func TestProducerOfEventsOverlapsInOneCommit(t *testing.T) {
-	store := newGate(memory(t))
-	log := openLog(t, store, nil)
-	s := create(t, log, "s", reprise.Retention{})
-	store.shut()
-	under := appending(t.Context(), s, text("first"))
-	<-store.stored
-	appends := make(chan error, 2)
-	send := func(seq uint64, events int) {
-		_, err := s.AppendWith(t.Context(), producingEvents("p", 0, seq), numbered(int(seq)+2, events)...)
-		appends <- err
-	}
-	go send(0, 4)
-	until(t, func() bool { return log.Waiting() == 1 })
-	go send(2, 5)
-	until(t, func() bool { return log.Waiting() == 2 })
-	store.open()
-	check(t, <-under)
-	check(t, <-appends)
-	check(t, <-appends)
-	wantNumbered(t, kept(t, s)[1:], 2, 7)
+	synctest.Test(t, func(t *testing.T) {
+		store := newGate(memory(t))
+		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
+		s := create(t, log, "s", reprise.Retention{})
+		store.shut()
+		under := appending(t.Context(), s, text("first"))
+		<-store.stored
+		appends := make(chan error, 2)
+		send := func(seq uint64, events int) {
+			_, err := s.AppendWith(t.Context(), producingEvents("p", 0, seq), numbered(int(seq)+2, events)...)
+			appends <- err
+		}
+		go send(0, 4)
+		synctest.Wait()
+		go send(2, 5)
+		synctest.Wait()
+		store.open()
+		check(t, <-under)
+		check(t, <-appends)
+		check(t, <-appends)
+		wantNumbered(t, kept(t, s)[1:], 2, 7)
+	})
 }

@@ -204,7 +204,7 @@ var engineMutants = []mutant{
 	{
 		name: "time of an event misses that the clock was set", rule: "Event.Time",
 		file: "batch.go", old: "since >= wallEvery", new: "since >= 1000*wallEvery",
-		pkg: ".", run: "TestEventTimeIsThatOfTheWallClock",
+		pkg: ".", run: "TestClockFollowsAStepOfTheWallClock",
 	},
 	{
 		name: "duplicate in a commit stands when the commit fails", rule: "G9",
