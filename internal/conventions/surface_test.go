@@ -63,7 +63,8 @@ func isPublic(dir string) bool {
 		}
 	}
 	first, _, _ := strings.Cut(dir, "/")
-	return !slices.Contains([]string{"bench", "examples", "scripts"}, first) // modules of their own, and programs
+	others := []string{"bench", "enginetest", "examples", "scripts"} // modules of their own, tests, and programs
+	return !slices.Contains(others, first)
 }
 
 // exported counts what a declaration exports.

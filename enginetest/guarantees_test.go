@@ -1,4 +1,4 @@
-package reprise_test
+package enginetest
 
 import (
 	"errors"
@@ -9,9 +9,8 @@ import (
 	"reprise"
 )
 
-// The guarantees of the package doc, over each store. What one test of a guarantee cannot
-// say stands in the files of its parts: cursor_test.go, commit_test.go, reader_test.go,
-// retention_test.go, model_test.go.
+// The guarantees of the package doc of reprise, over each store. What one test of a guarantee cannot say stands in the
+// files of its parts: cursors_test.go, commits_test.go, readers_test.go, retention_test.go, model_test.go.
 
 func TestG1NoSilentLoss(t *testing.T) {
 	eachStore(t, func(t *testing.T, store reprise.Store) {

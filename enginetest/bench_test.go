@@ -1,4 +1,4 @@
-package reprise_test
+package enginetest
 
 import (
 	"bytes"
@@ -281,4 +281,11 @@ func heapInUse() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
+}
+
+// jsonLines encodes events as lines of JSON.
+type jsonLines struct{}
+
+func (jsonLines) AppendEvent(dst []byte, e *reprise.Event, _ string) []byte {
+	return append(e.AppendJSON(dst), '\n')
 }

@@ -1,16 +1,20 @@
-package reprise_test
+package enginetest
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"reprise"
+	"reprise/store/memstore"
 )
 
 // appending appends to s in a goroutine of its own.
@@ -401,5 +405,164 @@ func TestRefusedAppendLeavesNoBatchBehind(t *testing.T) {
 		add(t, s, text("2"))
 		check(t, inOneCommit(reprise.AppendOptions{}, "3"))
 		wantNumbered(t, kept(t, s), 1, 3)
+	})
+}
+
+// slowAppend is a Store whose commits take a millisecond and are counted.
+type slowAppend struct {
+	*memstore.Store
+	commits atomic.Int64
+}
+
+func (s *slowAppend) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+	s.commits.Add(1)
+	time.Sleep(time.Millisecond)
+	return s.Store.Append(ctx, reqs)
+}
+
+// TestAppendersShareCommits: appenders that each wait for their event before they append the next are in one commit
+// together. With a commit for the first who comes back, and one for all others, there are twice as many.
+func TestAppendersShareCommits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const appenders, rounds = 40, 50
+		store := &slowAppend{Store: memstore.New(nil)}
+		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
+		s := create(t, log, "s", reprise.Retention{})
+		var wg sync.WaitGroup
+		for range appenders {
+			wg.Go(func() {
+				for range rounds {
+					if _, err := s.Append(t.Context(), text("e")); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if n := store.commits.Load(); n > rounds*3/2 {
+			t.Errorf("%d commits for %d events of %d appenders, %d at most are expected",
+				n, rounds*appenders, appenders, rounds*3/2)
+		}
+		info, err := s.Info(t.Context())
+		check(t, err)
+		if info.Tail != rounds*appenders {
+			t.Errorf("%d events are there, %d were acknowledged", info.Tail, rounds*appenders)
+		}
+	})
+}
+
+// TestLargeAppendDoesNotWaitForLaterOnes: an append that leaves no room for others in a commit is in the second commit
+// after the one that is under way, however many small appends come meanwhile. That one may begin after the count.
+func TestLargeAppendDoesNotWaitForLaterOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowAppend{Store: memstore.New(nil)}
+		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
+		s := create(t, log, "s", reprise.Retention{})
+		large := largestAppend(t, s)
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				for ctx.Err() == nil {
+					if _, err := s.Append(t.Context(), text("e")); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		for range 20 {
+			time.Sleep(10 * time.Millisecond)
+			before := store.commits.Load()
+			_, err := s.Append(t.Context(), large...)
+			check(t, err)
+			if n := store.commits.Load() - before; n > 3 {
+				t.Errorf("%d commits came until the large append was kept", n)
+			}
+		}
+		stop()
+		wg.Wait()
+	})
+}
+
+// largestAppend returns the events of the largest append that s takes.
+func largestAppend(t *testing.T, s *reprise.Stream) []reprise.Event {
+	t.Helper()
+	events := make([]reprise.Event, 9)
+	for i := range 8 {
+		events[i] = text(strings.Repeat("x", 1<<20-1<<10))
+	}
+	size := sort.Search(1<<20, func(n int) bool {
+		events[8] = text(strings.Repeat("x", n))
+		_, err := s.Append(t.Context(), events...)
+		return err != nil
+	}) - 1
+	events[8] = text(strings.Repeat("x", size))
+	return events
+}
+
+// sharedGate is a shared store whose first append waits until open is closed, and whose append number refuse is
+// refused as unavailable and stores nothing.
+type sharedGate struct {
+	reprise.Store
+	appends atomic.Int32
+	refuse  int32
+	open    chan struct{}
+}
+
+func (g *sharedGate) Watch(key reprise.StreamKey, moved func()) (func(), error) {
+	return g.Store.(reprise.Watcher).Watch(key, moved)
+}
+
+func (g *sharedGate) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+	n := g.appends.Add(1)
+	if n == 1 {
+		<-g.open
+	}
+	if n == g.refuse {
+		errs := make([]error, len(reqs))
+		for i := range errs {
+			errs[i] = reprise.ErrUnavailable
+		}
+		return errs
+	}
+	return g.Store.Append(ctx, reqs)
+}
+
+// TestAppendIsNotAcknowledgedWhenItsBatchFailed (G6): of two appends in one commit, one fails with its batch and the
+// other is tried again because its producer is in doubt. The second try does not make a success of the first append.
+func TestAppendIsNotAcknowledgedWhenItsBatchFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &sharedGate{refuse: 2, open: make(chan struct{})}
+		log := replicas(t, 1, func(s reprise.Store) reprise.Store { store.Store = s; return store })[0]
+		s := createOn(t, log, "s")
+		type answer struct {
+			reprise.Appended
+			err error
+		}
+		first, plain, gap := make(chan answer, 1), make(chan answer, 1), make(chan answer, 1)
+		try := func(to chan answer, opts reprise.AppendOptions, data string) {
+			go func() {
+				a, err := s.AppendWith(t.Context(), opts, text(data))
+				to <- answer{a, err}
+			}()
+			synctest.Wait()
+		}
+		try(first, reprise.AppendOptions{}, "first")
+		try(plain, reprise.AppendOptions{}, "in the batch that fails")
+		try(gap, producing("p", 0, 7), "after a gap in the producer's numbers")
+		close(store.open)
+
+		if a := <-first; a.err != nil || a.Last != 1 {
+			t.Errorf("the first append: %+v", a)
+		}
+		if a := <-plain; !errors.Is(a.err, reprise.ErrUnavailable) {
+			t.Errorf("the append of the failed batch: %+v, want ErrUnavailable", a)
+		}
+		if a := <-gap; !errors.Is(a.err, reprise.ErrConflict) {
+			t.Errorf("the append after a gap: %+v, want ErrConflict", a)
+		}
+		if tail := info(t, s).Tail; tail != 1 {
+			t.Errorf("the tail is %d, want 1", tail)
+		}
 	})
 }
