@@ -16,7 +16,7 @@ import (
 	"reprise/internal/otlp"
 	"reprise/internal/problem"
 	"reprise/internal/tracecontext"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 )
 
 // The headers of a start.

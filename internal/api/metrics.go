@@ -10,7 +10,7 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/metrics"
 	"reprise/internal/problem"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 	"reprise/store/storewrap"
 )
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 )
 
 // lines encodes events as application/x-ndjson, one event per line. A blank line is a heartbeat. A line with only a

@@ -10,7 +10,7 @@ import (
 	"reprise"
 	"reprise/internal/contentcoding"
 	"reprise/internal/execution"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 )
 
 const (

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 )
 
 // maxReads bounds the streams that one request follows.

@@ -203,7 +203,7 @@ var engineMutants = []mutant{
 	},
 	{
 		name: "time of an event misses that the clock was set", rule: "Event.Time",
-		file: "batch.go", old: "since >= wallEvery", new: "since >= 1000*wallEvery",
+		file: "store.go", old: "since >= wallEvery", new: "since >= 1000*wallEvery",
 		pkg: ".", run: "TestClockFollowsAStepOfTheWallClock",
 	},
 	{

@@ -54,7 +54,7 @@ var rowMutants = []mutant{
 	},
 	{
 		name: "quotas count no labels", rule: "G7, row 10",
-		file: "create.go", old: "l.usage.add(whose, charge(&info))",
+		file: "stream.go", old: "l.usage.add(whose, charge(&info))",
 		new: "l.usage.add(whose, charge(&info).minus(amount{bytes: info.Overhead()}))",
 		pkg: "./enginetest", run: "TestQuotaCountsStreamsBesideEvents/memory",
 	},
@@ -143,13 +143,13 @@ var rowMutants = []mutant{
 	},
 	{
 		name: "line separators stay in JSON", rule: "row 14",
-		file: "json.go", old: "	if ascii || !hasSeparator(e.Data) {", new: "	if ascii || true {",
+		file: "event.go", old: "	if ascii || !hasSeparator(e.Data) {", new: "	if ascii || true {",
 		pkg: "./enginetest", run: "TestSeparatorsAreEscaped",
 	},
 	{
 		name: "a heartbeat is a block of its own", rule: "row 14",
-		file: "ssehttp/form.go", old: `append(dst, ":\n"...)`, new: `append(dst, ":\n\n"...)`,
-		pkg: "./ssehttp", run: "TestHeartbeatAfterSilence$",
+		file: "sse/ssehttp/form.go", old: `append(dst, ":\n"...)`, new: `append(dst, ":\n\n"...)`,
+		pkg: "./sse/ssehttp", run: "TestHeartbeatAfterSilence$",
 	},
 	{
 		name: "a server without its store exits", rule: "row 15",

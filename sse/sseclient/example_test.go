@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 
-	"reprise/sseclient"
+	"reprise/sse/sseclient"
 )
 
 // The answer of the source ends after its first event, and the client comes back for the rest.

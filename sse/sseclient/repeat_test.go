@@ -6,7 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"reprise/sseclient"
+	"reprise/sse/sseclient"
 )
 
 // What is not idempotent is sent once, unless it was refused unread or the program allows more.

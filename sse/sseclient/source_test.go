@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"reprise/sse"
-	"reprise/sseclient"
+	"reprise/sse/sseclient"
 )
 
 // source is a server over net.Pipe, so that it can run in a synctest bubble. answer gets the number of the request,

@@ -11,7 +11,7 @@ import (
 
 	"reprise"
 	"reprise/sse"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 )
 
 // TestHeartbeatAfterSilence: a comment after 15 s of silence and each 15 s from then on; an event begins the silence

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"reprise"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 )
 
 // pipes is a site without a network, for tests inside a synctest bubble, where time is

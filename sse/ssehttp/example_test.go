@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"reprise"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 	"reprise/store/memstore"
 )
 

@@ -14,7 +14,7 @@ import (
 	"reprise"
 	"reprise/internal/problem"
 	"reprise/sse"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 )
 
 func TestPositionsOfHeaderAndQuery(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 
 	"reprise"
 	"reprise/sse"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 )
 
 // TestManyReaders: 2,000 connections follow one stream and each gets all of it, while it grows and

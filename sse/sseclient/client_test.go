@@ -15,7 +15,7 @@ import (
 
 	"reprise/internal/ssefollow"
 	"reprise/sse"
-	"reprise/sseclient"
+	"reprise/sse/sseclient"
 )
 
 // numbered is a source of ten events, which resumes after Last-Event-ID and answers 204 after the last one.

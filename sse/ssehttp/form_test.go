@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 )
 
 // wireForm is what the events of TestWireForm look like, byte for byte, but for what is random in

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 )
 
 // earlyID reads a response as some readers do: an id counts as soon as its line has come, and an event when its block

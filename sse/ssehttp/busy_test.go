@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 )
 
 // TestFilteredReaderOfBusyStreamSeesDisconnect: a reader that filters out every event of a busy stream still notices

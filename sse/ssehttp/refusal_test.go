@@ -11,7 +11,7 @@ import (
 	"reprise"
 	"reprise/internal/problem"
 	"reprise/sse"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 )
 
 // refusals are the positions that cannot be read from, of a stream that keeps 4 to 8.

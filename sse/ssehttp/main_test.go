@@ -18,7 +18,7 @@ import (
 	"reprise/internal/park"
 	"reprise/internal/problem"
 	"reprise/sse"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 	"reprise/store/memstore"
 )
 
