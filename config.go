@@ -70,6 +70,21 @@ func (k StreamKey) Validate() error {
 	return nil
 }
 
+// markerKey names the stream that holds the marker of a store's wrappers.
+var markerKey = StreamKey{Tenant: SystemTenant, Name: "store:wrappers"}
+
+// IsMarker reports whether k names the stream with the marker of a store's wrappers. It is not for users and is not
+// copied from one store to another.
+func (k StreamKey) IsMarker() bool { return k == markerKey }
+
+// usable is Validate for users of a Log, from whom the marker is hidden.
+func (k StreamKey) usable() error {
+	if k.IsMarker() {
+		return fmt.Errorf("%w: %s is the marker of the store", ErrInvalid, k)
+	}
+	return k.Validate()
+}
+
 // Retention limits the history of one stream. All limits apply together. A zero
 // field stands for the default of the Log.
 type Retention struct {

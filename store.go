@@ -233,6 +233,17 @@ type CreateAppender interface {
 	CreateAppend(ctx context.Context, info StreamInfo, first AppendRequest) (StreamInfo, error)
 }
 
+// Wrapper is a Store around another one whose data can only be read through it, such as one that compresses or
+// encrypts. The store contains a marker that names its Wrappers; docs/storage-wrappers.md has the rules. A wrapping
+// Store that does not change stored data need not be a Wrapper, but must have a method Unwrap that returns the wrapped
+// Store.
+type Wrapper interface {
+	// CheckMarker compares the Wrappers from outermost, which is this one or is around it, to the innermost Store with
+	// the marker. It returns an error that wraps ErrInvalid if they differ. A store without a marker gets one. marked
+	// means that a list of outermost contains the marker.
+	CheckMarker(ctx context.Context, outermost Store) (marked bool, err error)
+}
+
 // Sweeper is a Store that finds expired streams without listing all of them.
 type Sweeper interface {
 	// Sweep removes up to limit streams whose End.Expires is not after now,

@@ -22,9 +22,14 @@ var rowMutants = []mutant{
 	},
 	{
 		name: "a store opens without its wrappers", rule: "row 7",
-		file: "wrappers.go", old: "			change, err = c.compare(m.wrappers)\n",
+		file: "internal/marker/marker.go", old: "			change, err = c.compare(m.wrappers)\n",
 		new: "			change, _ = c.compare(m.wrappers)\n",
 		pkg: "./internal/storeurl", run: "TestStoreIsRefusedWithoutItsWrappers/sqlite",
+	},
+	{
+		name: "a Log opens on a store without its wrappers", rule: "row 7",
+		file: "log.go", old: "	if len(written.Wrappers) > 0 {\n", new: "	if false {\n",
+		pkg: "./store/storewrap", run: "TestPartsHaveMarkersOfTheirOwn",
 	},
 	{
 		name: "a key is made for what another one has encrypted", rule: "row 7",

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/marker"
 	"reprise/store/logstore"
 	"reprise/store/memstore"
 	"reprise/store/natsstore"
@@ -115,9 +116,9 @@ func (o *Options) check(ctx context.Context, store reprise.Store) error {
 	case o.Unchecked:
 		return nil
 	case o.Unmarked:
-		return reprise.CompareWrappers(ctx, store)
+		return marker.Compare(ctx, store)
 	}
-	return reprise.CheckWrappers(ctx, store)
+	return marker.Check(ctx, store)
 }
 
 func wrap(ctx context.Context, inner reprise.Store, wrapper string, o *Options) (reprise.Store, error) {
@@ -147,7 +148,7 @@ func loadKeys(ctx context.Context, inner reprise.Store, o *Options) (*storewrap.
 	if !errors.Is(err, fs.ErrNotExist) {
 		return keys, err
 	}
-	empty, err := reprise.IsEmpty(ctx, inner)
+	empty, err := marker.IsEmpty(ctx, inner)
 	switch {
 	case err != nil:
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"reprise"
+	"reprise/internal/marker"
 	"reprise/internal/storeurl"
 	"reprise/internal/testserver"
 	"reprise/store/storewrap"
@@ -105,9 +106,9 @@ func (f *fixture) good(wrappers, keys string) {
 func (f *fixture) refused(wrappers, keys string) {
 	f.t.Helper()
 	err := f.with(wrappers, keys, func(reprise.Store, *reprise.Log) {})
-	var refusal *reprise.WrapperError
+	var refusal *marker.Error
 	if !errors.As(err, &refusal) || !errors.Is(err, reprise.ErrInvalid) {
-		f.t.Errorf("opened as %q with %s: %v, want a WrapperError", wrappers, filepath.Base(keys), err)
+		f.t.Errorf("opened as %q with %s: %v, want a marker.Error", wrappers, filepath.Base(keys), err)
 		return
 	}
 	f.t.Log(err)
@@ -185,7 +186,7 @@ func TestKeysAreRotated(t *testing.T) {
 		f.refused("encrypt+", b)
 		retire := func() (err error) {
 			check(t, f.with("encrypt+", both, func(store reprise.Store, log *reprise.Log) {
-				err = store.(*storewrap.Encrypted).Retire(context.Background(), "a")
+				err = storewrap.Retire(context.Background(), store, "a")
 			}))
 			return err
 		}

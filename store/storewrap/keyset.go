@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"reprise"
+	"reprise/internal/marker"
 )
 
 // Key is a master key of Encrypt. Printing a Key shows only its id.
@@ -91,8 +92,8 @@ const checkLabel = "reprise storewrap key check 1"
 
 // marks returns the keys for the marker of a store. A check value is 16 hexadecimal digits of HMAC-SHA256 over the id,
 // under a key that is derived from the secret with HKDF-SHA256.
-func (s *Keyset) marks() []reprise.KeyMark {
-	marks := make([]reprise.KeyMark, len(s.ring))
+func (s *Keyset) marks() []marker.Key {
+	marks := make([]marker.Key, len(s.ring))
 	for i, key := range s.ring {
 		derived, err := hkdf.Key(sha256.New, key.Secret, nil, checkLabel, sha256.Size)
 		if err != nil { // only for an impossible length
@@ -100,7 +101,7 @@ func (s *Keyset) marks() []reprise.KeyMark {
 		}
 		mac := hmac.New(sha256.New, derived)
 		mac.Write([]byte(key.ID))
-		marks[i] = reprise.KeyMark{ID: key.ID, Check: hex.EncodeToString(mac.Sum(nil)[:8])}
+		marks[i] = marker.Key{ID: key.ID, Check: hex.EncodeToString(mac.Sum(nil)[:8])}
 	}
 	return marks
 }

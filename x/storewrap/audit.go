@@ -8,6 +8,7 @@ import (
 
 	"reprise"
 	"reprise/internal/problem"
+	"reprise/internal/wrap"
 )
 
 // AuditEntry is one change of a Store, or a refused change. It contains no data: no bytes of an event, no labels, no
@@ -87,9 +88,9 @@ type AuditOptions struct {
 	WithoutAppends bool
 }
 
-// Audited is a Store whose changes are recorded. It is safe for concurrent use.
-type Audited struct {
-	around
+// audited is a Store whose changes are recorded. It is safe for concurrent use.
+type audited struct {
+	wrap.Around
 	record func(AuditEntry)
 	opts   AuditOptions
 }
@@ -99,8 +100,8 @@ type Audited struct {
 // the goroutine that makes the change, so it must be quick and safe for concurrent use. opts may be nil.
 //
 // A change at the moment when the program is killed may be missing. Changes by other programs are not recorded.
-func Audit(inner reprise.Store, record func(AuditEntry), opts *AuditOptions) *Audited {
-	a := &Audited{around: around{inner}, record: record}
+func Audit(inner reprise.Store, record func(AuditEntry), opts *AuditOptions) reprise.Store {
+	a := &audited{Around: wrap.Around{Inner: inner}, record: record}
 	if opts != nil {
 		a.opts = *opts
 	}
@@ -108,7 +109,7 @@ func Audit(inner reprise.Store, record func(AuditEntry), opts *AuditOptions) *Au
 }
 
 // note records e with its result.
-func (a *Audited) note(ctx context.Context, e AuditEntry, err error) {
+func (a *audited) note(ctx context.Context, e AuditEntry, err error) {
 	e.Time, e.Result = time.Now(), auditOK
 	switch {
 	case errors.Is(err, reprise.ErrFenced):
@@ -123,8 +124,8 @@ func (a *Audited) note(ctx context.Context, e AuditEntry, err error) {
 }
 
 // Create creates a stream; see reprise.Store.
-func (a *Audited) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
-	kept, err := a.inner.Create(ctx, info)
+func (a *audited) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+	kept, err := a.Inner.Create(ctx, info)
 	op := "create"
 	if info.Revision > 0 {
 		op = "configure"
@@ -136,10 +137,10 @@ func (a *Audited) Create(ctx context.Context, info reprise.StreamInfo) (reprise.
 }
 
 // CreateAppend creates a stream with its first batch; see reprise.CreateAppender. It is recorded as two changes.
-func (a *Audited) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+func (a *audited) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	first reprise.AppendRequest,
 ) (reprise.StreamInfo, error) {
-	kept, err := a.around.CreateAppend(ctx, info, first)
+	kept, err := a.Around.CreateAppend(ctx, info, first)
 	if err == nil && kept.Epoch != info.Epoch || errors.Is(err, errors.ErrUnsupported) {
 		return kept, err
 	}
@@ -149,14 +150,14 @@ func (a *Audited) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 }
 
 // Append stores batches; see reprise.Store.
-func (a *Audited) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
-	errs := a.inner.Append(ctx, reqs)
+func (a *audited) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+	errs := a.Inner.Append(ctx, reqs)
 	a.noteAppends(ctx, reqs, errs)
 	return errs
 }
 
 // noteAppends records the results of requests. errs is nil if all were stored.
-func (a *Audited) noteAppends(ctx context.Context, reqs []reprise.AppendRequest, errs []error) {
+func (a *audited) noteAppends(ctx context.Context, reqs []reprise.AppendRequest, errs []error) {
 	for i := range reqs {
 		req := &reqs[i]
 		var err error
@@ -178,8 +179,8 @@ func (a *Audited) noteAppends(ctx context.Context, reqs []reprise.AppendRequest,
 }
 
 // Remove trims or removes a stream; see reprise.Store.
-func (a *Audited) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
-	err := a.inner.Remove(ctx, key, spec)
+func (a *audited) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
+	err := a.Inner.Remove(ctx, key, spec)
 	e := AuditEntry{Op: removal(spec), Key: key, Epoch: spec.Epoch}
 	if spec.Trim > 0 {
 		e.Last = spec.Trim - 1
@@ -189,8 +190,8 @@ func (a *Audited) Remove(ctx context.Context, key reprise.StreamKey, spec repris
 }
 
 // Sweep removes expired streams; see reprise.Sweeper.
-func (a *Audited) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
-	swept, err := a.around.Sweep(ctx, now, remember, limit)
+func (a *audited) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
+	swept, err := a.Around.Sweep(ctx, now, remember, limit)
 	for i := range swept {
 		e := AuditEntry{
 			Op: "sweep", Key: swept[i].Key, Epoch: swept[i].Epoch, Owner: swept[i].Owner,
@@ -205,4 +206,12 @@ func (a *Audited) Sweep(ctx context.Context, now, remember time.Time, limit int)
 		a.note(ctx, AuditEntry{Op: "sweep"}, err)
 	}
 	return swept, err
+}
+
+// removal returns the Op of a removal.
+func removal(spec reprise.RemoveSpec) string {
+	if spec.Trim != 0 {
+		return "trim"
+	}
+	return "remove"
 }

@@ -9,7 +9,7 @@ import (
 
 	"reprise"
 	"reprise/store/memstore"
-	"reprise/store/storewrap"
+	"reprise/x/storewrap"
 )
 
 func transform(tb testing.TB, inner reprise.Store, opts storewrap.TransformOptions) reprise.Store {
@@ -29,7 +29,7 @@ func TestTransformedStoreKeepsContract(t *testing.T) {
 		return b
 	}
 	conform(t, func(tb testing.TB, inner reprise.Store) reprise.Store {
-		return storewrap.Opaque(transform(tb, inner, storewrap.TransformOptions{
+		return opaque(transform(tb, inner, storewrap.TransformOptions{
 			Append: func(_ reprise.StreamKey, e *reprise.Event) bool {
 				e.Data = append(flip(e.Data), "and more"...)
 				return true
@@ -103,7 +103,7 @@ func TestEventsAreTransformed(t *testing.T) {
 func TestTransformCannotChangeTheEnd(t *testing.T) {
 	inner := memstore.New(nil)
 	defer inner.Close()
-	s := storewrap.Opaque(transform(t, inner,
+	s := opaque(transform(t, inner,
 		storewrap.TransformOptions{Append: func(_ reprise.StreamKey, e *reprise.Event) bool {
 			if e.Type != reprise.TypeEnd {
 				e.Type = reprise.TypeEnd
@@ -126,11 +126,11 @@ func TestTransformRefuses(t *testing.T) {
 		return true
 	}
 	s := transform(t, inner, storewrap.TransformOptions{Append: bad})
-	plain := storewrap.Opaque(inner)
+	plain := opaque(inner)
 	mustCreate(t, s, key("s"))
 	mustCreate(t, s, key("other"))
 	mustAppend(t, plain, request(key("s"), 1, "one"))
-	errs := storewrap.Opaque(s).Append(t.Context(), []reprise.AppendRequest{request(key("s"), 2, "two")})
+	errs := opaque(s).Append(t.Context(), []reprise.AppendRequest{request(key("s"), 2, "two")})
 	if !errors.Is(errs[0], reprise.ErrInvalid) {
 		t.Errorf("an event of no type: %v", errs)
 	}

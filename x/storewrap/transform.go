@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/wrap"
 )
 
 // TransformFunc receives an event and may change its Type, Data and Format; changes of Seq and Time are ignored. It
@@ -27,12 +28,12 @@ type TransformOptions struct {
 	Read TransformFunc
 }
 
-// Transformed is a Store whose events are changed or dropped when they are appended or read. It is safe for concurrent
+// transformed is a Store whose events are changed or dropped when they are appended or read. It is safe for concurrent
 // use.
-type Transformed struct {
-	around
+type transformed struct {
+	wrap.Around
 	opts  TransformOptions
-	pages pager
+	pages wrap.Pager
 }
 
 // Transform changes or drops events when they are appended to inner or read from it.
@@ -50,43 +51,43 @@ type Transformed struct {
 // wraps reprise.ErrInvalid; a read returns an error that names the stream and the seq.
 //
 // The error of Transform wraps reprise.ErrInvalid if there is no function.
-func Transform(inner reprise.Store, opts TransformOptions) (*Transformed, error) {
-	if err := place(transforms, inner); err != nil {
+func Transform(inner reprise.Store, opts TransformOptions) (reprise.Store, error) {
+	if err := wrap.Place(wrap.Transforms, inner); err != nil {
 		return nil, err
 	}
 	if opts.Append == nil && opts.Read == nil {
 		return nil, fmt.Errorf("%w: Transform without a function", reprise.ErrInvalid)
 	}
-	t := &Transformed{around: around{inner}, opts: opts}
-	t.pages.init(inner, 1)
+	t := &transformed{Around: wrap.Around{Inner: inner}, opts: opts}
+	t.pages.Init(inner, 1)
 	return t, nil
 }
 
-func (t *Transformed) layer() layer { return transforms }
+func (t *transformed) Layer() wrap.Layer { return wrap.Transforms }
 
 // Create creates a stream; see reprise.Store.
-func (t *Transformed) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+func (t *transformed) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
 	if t.opts.Append != nil {
 		info.End = changedEnd(t.opts.Append, info.Key, info.Tail, info.End)
 	}
-	kept, err := t.inner.Create(ctx, info)
+	kept, err := t.Inner.Create(ctx, info)
 	return t.shown(kept), err
 }
 
 // CreateAppend creates a stream with its first batch; see reprise.CreateAppender.
-func (t *Transformed) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+func (t *transformed) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	first reprise.AppendRequest,
 ) (reprise.StreamInfo, error) {
 	first, err := t.changed(first)
 	if err != nil {
 		return reprise.StreamInfo{}, err
 	}
-	kept, err := t.around.CreateAppend(ctx, info, first)
+	kept, err := t.Around.CreateAppend(ctx, info, first)
 	return t.shown(kept), err
 }
 
 // changed returns the stored form of a request.
-func (t *Transformed) changed(req reprise.AppendRequest) (reprise.AppendRequest, error) {
+func (t *transformed) changed(req reprise.AppendRequest) (reprise.AppendRequest, error) {
 	if t.opts.Append == nil {
 		return req, nil
 	}
@@ -101,9 +102,9 @@ func (t *Transformed) changed(req reprise.AppendRequest) (reprise.AppendRequest,
 }
 
 // Append stores batches; see reprise.Store.
-func (t *Transformed) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+func (t *transformed) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
 	if t.opts.Append == nil {
-		return t.inner.Append(ctx, reqs)
+		return t.Inner.Append(ctx, reqs)
 	}
 	errs := make([]error, len(reqs))
 	good := make([]reprise.AppendRequest, 0, len(reqs))
@@ -114,7 +115,7 @@ func (t *Transformed) Append(ctx context.Context, reqs []reprise.AppendRequest) 
 		}
 		good, places = append(good, req), append(places, i)
 	}
-	inside := t.inner.Append(ctx, good)
+	inside := t.Inner.Append(ctx, good)
 	if inside == nil && len(good) == len(reqs) {
 		return nil
 	}
@@ -125,13 +126,13 @@ func (t *Transformed) Append(ctx context.Context, reqs []reprise.AppendRequest) 
 }
 
 // Read returns a page; see reprise.Store. maxBytes counts the bytes of the batches as they are returned.
-func (t *Transformed) Read(ctx context.Context, key reprise.StreamKey, after uint64,
+func (t *transformed) Read(ctx context.Context, key reprise.StreamKey, after uint64,
 	maxBytes int,
 ) (reprise.Page, error) {
 	if t.opts.Read == nil {
-		return t.inner.Read(ctx, key, after, maxBytes)
+		return t.Inner.Read(ctx, key, after, maxBytes)
 	}
-	page, err := t.pages.read(ctx, key, after, maxBytes, func(_ *reprise.StreamInfo, b reprise.Batch) ([]byte, error) {
+	page, err := t.pages.Read(ctx, key, after, maxBytes, func(_ *reprise.StreamInfo, b reprise.Batch) ([]byte, error) {
 		return changedBatch(t.opts.Read, key, b)
 	})
 	page.Info = t.shown(page.Info)
@@ -139,19 +140,19 @@ func (t *Transformed) Read(ctx context.Context, key reprise.StreamKey, after uin
 }
 
 // List returns streams; see reprise.Store.
-func (t *Transformed) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
-	page, err := t.inner.List(ctx, q)
+func (t *transformed) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
+	page, err := t.Inner.List(ctx, q)
 	page.Streams = t.shownAll(page.Streams)
 	return page, err
 }
 
 // Sweep removes expired streams; see reprise.Sweeper.
-func (t *Transformed) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
-	swept, err := t.around.Sweep(ctx, now, remember, limit)
+func (t *transformed) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
+	swept, err := t.Around.Sweep(ctx, now, remember, limit)
 	return t.shownAll(swept), err
 }
 
-func (t *Transformed) shownAll(streams []reprise.StreamInfo) []reprise.StreamInfo {
+func (t *transformed) shownAll(streams []reprise.StreamInfo) []reprise.StreamInfo {
 	streams = slices.Clone(streams)
 	for i := range streams {
 		streams[i] = t.shown(streams[i])
@@ -160,7 +161,7 @@ func (t *Transformed) shownAll(streams []reprise.StreamInfo) []reprise.StreamInf
 }
 
 // shown returns info as readers see it.
-func (t *Transformed) shown(info reprise.StreamInfo) reprise.StreamInfo {
+func (t *transformed) shown(info reprise.StreamInfo) reprise.StreamInfo {
 	if t.opts.Read != nil {
 		info.End = changedEnd(t.opts.Read, info.Key, info.Tail, info.End)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"reprise"
 	"reprise/store/memstore"
-	"reprise/store/storewrap"
+	"reprise/x/storewrap"
 )
 
 // Two wrappers of the same kind around one Store: what is stored holds no password, and who reads through the outer one
