@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"bytes"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -426,5 +427,37 @@ func TestListCursorsRevealNoOtherTenants(t *testing.T) {
 	}
 	if _, _, err := list(open(other), "a", later); !errors.Is(err, reprise.ErrInvalid) {
 		t.Errorf("under other keys: %v", err)
+	}
+}
+
+// TestSecretsAreNotPrinted by any of the ways in which a log might print a Keyset.
+func TestSecretsAreNotPrinted(t *testing.T) {
+	secret := strings.Repeat("SECRET__", 4)
+	set := parseKeys(t, "a "+base64.StdEncoding.EncodeToString([]byte(secret)))
+	for _, text := range []string{
+		fmt.Sprintf("%v %+v %#v %s", set, set, set, set), fmt.Sprint([]any{set}),
+	} {
+		if strings.Contains(text, "SECRET") || strings.Contains(text, "83 69") || strings.Contains(text, "U0VDUkVU") {
+			t.Errorf("printed as %q", text)
+		}
+	}
+}
+
+// TestSecretsOfPurposes: each key has another secret for each purpose, and Derive uses the same.
+func TestSecretsOfPurposes(t *testing.T) {
+	keys := reprise.NewKeyset()
+	id := keys.IDs()[0]
+	one, ok := keys.Secret(id, "one")
+	other, _ := keys.Secret(id, "other")
+	again, _ := keys.Secret(id, "one")
+	if !ok || len(one) != 32 || bytes.Equal(one, other) || !bytes.Equal(one, again) {
+		t.Errorf("%x, %x, %x", one, other, again)
+	}
+	derived, _ := reprise.ParseKeyset(fmt.Appendf(nil, "%s %s", id, base64.StdEncoding.EncodeToString(one)))
+	if mac := keys.Derive("one").Sign("x"); !derived.Verify(mac, "x") {
+		t.Error("Derive has another secret")
+	}
+	if _, ok := keys.Secret("absent", "one"); ok {
+		t.Error("a key that is not in the set has a secret")
 	}
 }

@@ -13,7 +13,7 @@ import (
 // methods of exported types. A number falls with what it counts, and rises only with a decision record that says what a
 // program needs the new names for; see docs/decisions/0056.
 var surface = map[string]int{
-	".":                      184,
+	".":                      188,
 	"client":                 178,
 	"mcp/mcphttp":            45,
 	"mcp/mcphttp/resumetest": 15,
@@ -31,7 +31,7 @@ var surface = map[string]int{
 	"store/redisstore":       22,
 	"store/sqlitestore":      24,
 	"store/storetest":        6,
-	"store/storewrap":        22,
+	"store/storewrap":        12,
 	"x/storewrap":            9,
 }
 

@@ -143,8 +143,8 @@ func wrap(ctx context.Context, inner reprise.Store, wrapper string, o *Options) 
 var ErrKeys = errors.New("the keys of the store are missing")
 
 // loadKeys reads the keys of a store, or generates the first one for an empty store.
-func loadKeys(ctx context.Context, inner reprise.Store, o *Options) (*storewrap.Keyset, error) {
-	keys, err := storewrap.LoadKeyset(o.Keys)
+func loadKeys(ctx context.Context, inner reprise.Store, o *Options) (*reprise.Keyset, error) {
+	keys, err := loadKeyFile(o.Keys)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return keys, err
 	}
@@ -161,7 +161,7 @@ func loadKeys(ctx context.Context, inner reprise.Store, o *Options) (*storewrap.
 	case !o.MakeKeys:
 		return nil, fmt.Errorf("%w: there is no file %s", ErrKeys, o.Keys)
 	}
-	err = storewrap.CreateKeyFile(o.Keys, time.Now().UTC().Format("2006-01-02"))
+	err = createKeyFile(o.Keys, time.Now().UTC().Format("2006-01-02"))
 	if err == nil && o.Logger != nil {
 		o.Logger.Warn("a key was generated for the store: keep a copy, the data cannot be read without it",
 			"file", o.Keys)
@@ -169,7 +169,7 @@ func loadKeys(ctx context.Context, inner reprise.Store, o *Options) (*storewrap.
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	return storewrap.LoadKeyset(o.Keys)
+	return loadKeyFile(o.Keys)
 }
 
 func open(ctx context.Context, url string, logger *slog.Logger) (reprise.Store, error) {

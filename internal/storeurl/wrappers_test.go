@@ -132,13 +132,13 @@ func (f *fixture) keyFile(name string, from ...string) string {
 func (f *fixture) newKey(name, id string) string {
 	f.t.Helper()
 	path := filepath.Join(f.dir, name)
-	check(f.t, storewrap.CreateKeyFile(path, id))
+	check(f.t, storeurl.CreateKeyFile(path, id))
 	return path
 }
 
 func TestStoreIsRefusedWithoutItsWrappers(t *testing.T) {
 	eachStore(t, func(t *testing.T, f *fixture) {
-		check(t, storewrap.CreateKeyFile(f.keys, "a"))
+		check(t, storeurl.CreateKeyFile(f.keys, "a"))
 		f.fill("compress+encrypt+")
 		other, same := f.newKey("b.keys", "b"), f.newKey("same.keys", "a")
 		for range 2 { // with the marker, and as a store of the version before, which has none
@@ -177,7 +177,7 @@ func (f *fixture) forgetMarker() {
 
 func TestKeysAreRotated(t *testing.T) {
 	eachStore(t, func(t *testing.T, f *fixture) {
-		check(t, storewrap.CreateKeyFile(f.keys, "a"))
+		check(t, storeurl.CreateKeyFile(f.keys, "a"))
 		f.fill("encrypt+")
 		b := f.newKey("b.keys", "b")
 		both := f.keyFile("both.keys", b, f.keys)

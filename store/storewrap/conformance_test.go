@@ -67,7 +67,7 @@ func compress(tb testing.TB, inner reprise.Store) reprise.Store {
 func TestCompressedStoreKeepsContract(t *testing.T) { conform(t, compress) }
 
 func encrypt(tb testing.TB, inner reprise.Store) reprise.Store {
-	keys, err := storewrap.NewKeyset(storewrap.Key{ID: "test", Secret: make([]byte, 32)})
+	keys, err := newKeyset(masterKey{ID: "test", Secret: make([]byte, 32)})
 	check(tb, err)
 	s, err := storewrap.Encrypt(inner, keys)
 	check(tb, err)

@@ -2,7 +2,7 @@
 // and they can be stacked.
 //
 //	store, _ := sqlitestore.Open(ctx, "reprise.db", nil)
-//	keys, _ := storewrap.LoadKeyset("store.keys")
+//	keys, _ := reprise.LoadKeyset("store.keys")
 //	encrypted, _ := storewrap.Encrypt(store, keys)
 //	compressed, _ := storewrap.Compress(encrypted, nil)
 //	log, _ := reprise.Open(ctx, compressed, nil)

@@ -39,11 +39,11 @@ type encrypted struct {
 // text is encrypted differently each time.
 //
 // The error wraps reprise.ErrInvalid if there are no keys, or for a wrapped Store that must be outside of Encrypt.
-func Encrypt(inner reprise.Store, keys *Keyset) (reprise.Store, error) {
+func Encrypt(inner reprise.Store, keys *reprise.Keyset) (reprise.Store, error) {
 	if err := wrap.Place(wrap.Encrypts, inner); err != nil {
 		return nil, err
 	}
-	if keys == nil || len(keys.ring) == 0 {
+	if keys == nil {
 		return nil, fmt.Errorf("%w: no key", reprise.ErrInvalid)
 	}
 	e := &encrypted{Around: wrap.Around{Inner: inner}}
@@ -61,7 +61,7 @@ func (e *encrypted) CheckMarker(ctx context.Context, outermost reprise.Store) (m
 
 // Mark describes the wrapper and its keys; see marker.Wrapper.
 func (e *encrypted) Mark() marker.Mark {
-	return marker.Mark{Name: "encrypt", Keys: e.sealer.keys.marks()}
+	return marker.Mark{Name: "encrypt", Keys: marks(e.sealer.keys)}
 }
 
 // createTries bounds how often Create finds the name taken and then free.

@@ -30,7 +30,7 @@ func TestOrderThatCannotWorkIsRefused(t *testing.T) {
 		name string
 		put  func(inner reprise.Store) (reprise.Store, error)
 	}
-	keys, err := storewrap.NewKeyset(storewrap.Key{ID: "test", Secret: make([]byte, 32)})
+	keys, err := newKeyset(masterKey{ID: "test", Secret: make([]byte, 32)})
 	check(t, err)
 	wrappers := []outer{
 		{"Cache", func(s reprise.Store) (reprise.Store, error) { return storewrap.Cache(s, nil) }},

@@ -39,7 +39,7 @@ func encrypted(t *testing.T, inner reprise.Store, id string) reprise.Store {
 	t.Helper()
 	secret := make([]byte, 32)
 	copy(secret, id)
-	keys, err := storewrap.NewKeyset(storewrap.Key{ID: id, Secret: secret})
+	keys, err := newKeyset(masterKey{ID: id, Secret: secret})
 	check(t, err)
 	s, err := storewrap.Encrypt(inner, keys)
 	check(t, err)

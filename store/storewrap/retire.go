@@ -34,7 +34,7 @@ func Retire(ctx context.Context, store reprise.Store, id string) error {
 }
 
 func (e *encrypted) retire(ctx context.Context, id string) error {
-	if e.sealer.keys.ring[0].ID == id {
+	if e.sealer.first == id {
 		return fmt.Errorf("%w: the key %q is the first one, which encrypts: put another in front of it",
 			reprise.ErrInvalid, id)
 	}
