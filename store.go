@@ -235,8 +235,7 @@ type CreateAppender interface {
 
 // Wrapper is a Store around another one whose data can only be read through it, such as one that compresses or
 // encrypts. The store contains a marker that names its Wrappers; docs/storage-wrappers.md has the rules. A wrapping
-// Store that does not change stored data need not be a Wrapper, but must have a method Unwrap that returns the wrapped
-// Store.
+// Store that does not change stored data need not be a Wrapper. A method Unwrap of either returns the wrapped Store.
 type Wrapper interface {
 	// CheckMarker compares the Wrappers from outermost, which is this one or is around it, to the innermost Store with
 	// the marker. It returns an error that wraps ErrInvalid if they differ. A store without a marker gets one. marked
@@ -297,7 +296,7 @@ func recordSize(e *Event) int {
 	return (bits.Len(uint(size))+6)/7 + size // uvarint has seven bits a byte
 }
 
-// appendRecord appends the record of e, which must have been checked.
+// appendRecord appends the record of e, which checkEvent has accepted.
 func appendRecord(dst []byte, e *Event, now int64) []byte {
 	typ := e.Type
 	if typ == "" {
