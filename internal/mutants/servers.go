@@ -127,6 +127,12 @@ var serverMutants = []mutant{
 		run:  "TestScopePrefixHidesOtherNames",
 	},
 	{
+		name: "a journal is in use before all its records were read", rule: "G8, R10.1",
+		file: "internal/journal/stream.go", old: "		case events.Len() > 0 && !isReady:\n",
+		new: "		case false:\n",
+		pkg: "./internal/journal", run: "TestRecordsAreTakenBeforeReady",
+	},
+	{
 		name: "a store that has lost a revocation is not told again", rule: "G8, R10.1",
 		file: "internal/apikey/registry.go", old: "		r.revokeAgain(e)\n	}\n}\n", new: "	}\n}\n",
 		pkg: "./internal/apikey", run: "TestLostRevocationIsRepeated",
