@@ -26,17 +26,20 @@ hooks: ## check format, width, vet and lint of what is committed, before each co
 vet:
 	go vet ./...
 	cd bench && go vet ./...
+	cd x && go vet ./...
 
 .PHONY: lint
 lint: ## staticcheck with more analyzers; what is off, and why, is in staticcheck.conf
 	go -C scripts/tools build -o ../../bin/lint ./lint
 	bin/lint ./...
+	cd x && ../bin/lint ./...
 	go -C scripts/tools test ./lint # that it finds planted faults
 
 .PHONY: tidy
 tidy:
 	go mod tidy -diff
 	cd bench && go mod tidy -diff
+	cd x && go mod tidy -diff
 
 # On Windows the tests of these packages do not compile: they send signals to processes.
 UNIX_TESTS := cmd/reprise|internal/archive/remoteserver|internal/console|internal/execution|internal/linear|mcp/mcphttp
@@ -67,6 +70,7 @@ test: ## the Go tests of the gate, each once; the race detector where the gorout
 .PHONY: race-all
 race-all: ## all Go tests with the race detector, in random order
 	go test -race -shuffle=on -vet=off -timeout 30m ./... # make vet has looked at all of it
+	cd x && go test -race -shuffle=on -vet=off ./...
 
 .PHONY: clients
 clients: ## every client through the suite of reprise check-client: cut at every byte, 300 times in 20,000 events, servers killed

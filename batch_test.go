@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -69,6 +70,20 @@ func TestPageBlockRefusesDamage(t *testing.T) {
 			t.Errorf("a batch of 2 events was taken for one of %d", count)
 		}
 	}
+}
+
+// TestClockFollowsAStepOfTheWallClock: the time of a commit is that of the wall clock a millisecond after that was set.
+func TestClockFollowsAStepOfTheWallClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clock
+		c.milliseconds()
+		c.nanos -= int64(time.Hour) // as if it was read before the step
+		c.ms = 0                    // another commit
+		time.Sleep(wallEvery)
+		if got, want := c.milliseconds(), time.Now().UnixMilli(); got != want {
+			t.Errorf("got %d, want %d", got, want)
+		}
+	})
 }
 
 // TestRecordWithInvalidTypeLengthIsEmpty: a record whose type is longer than the record decodes as empty, and the

@@ -472,3 +472,24 @@ func (m *lane) fail(lv *live) {
 	lv.doubts++
 	m.log.hotBytes.Add(-lv.cool())
 }
+
+// traced is the information of a lane about the current commit, for traced appends.
+type traced struct {
+	wanted        bool // whether an append of the group is traced
+	began, stored time.Time
+}
+
+// tell fills in the traces of the appends of a commit.
+func (m *lane) tell(group []*call) {
+	var sum AppendTrace
+	for i := range m.reqs {
+		sum.Events += m.reqs[i].Count
+		sum.Bytes += len(m.reqs[i].Bytes)
+	}
+	for _, c := range group {
+		if t := c.opts.Trace; t != nil && c.isOpen() {
+			t.Began, t.Stored = m.traced.began, m.traced.stored
+			t.Streams, t.Events, t.Bytes = len(m.reqs), sum.Events, sum.Bytes
+		}
+	}
+}

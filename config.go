@@ -70,6 +70,21 @@ func (k StreamKey) Validate() error {
 	return nil
 }
 
+// markerKey names the stream that holds the marker of a store's wrappers.
+var markerKey = StreamKey{Tenant: SystemTenant, Name: "store:wrappers"}
+
+// IsMarker reports whether k names the stream with the marker of a store's wrappers. It is not for users and is not
+// copied from one store to another.
+func (k StreamKey) IsMarker() bool { return k == markerKey }
+
+// usable is Validate for users of a Log, from whom the marker is hidden.
+func (k StreamKey) usable() error {
+	if k.IsMarker() {
+		return fmt.Errorf("%w: %s is the marker of the store", ErrInvalid, k)
+	}
+	return k.Validate()
+}
+
 // Retention limits the history of one stream. All limits apply together. A zero
 // field stands for the default of the Log.
 type Retention struct {
@@ -363,8 +378,8 @@ type Options struct {
 	// take up to twice as much in addition. Defaults: 1 MiB, 256 MiB.
 	TailBytes      int
 	TailTotalBytes int64
-	// MaxStreams is the maximum number of unused streams in memory.
-	// Default: 65,536.
+	// MaxStreams is the maximum number of unused streams in memory, and of open streams whose idleness is tracked; a
+	// list of all streams finds the others. Default: 65,536.
 	MaxStreams int
 	// MaxReaders is the maximum number of readers of one stream. Default: 10,000.
 	MaxReaders int
@@ -403,4 +418,81 @@ func (o *Options) withDefaults() Options {
 		d.Hooks = &Hooks{}
 	}
 	return d
+}
+
+// Hooks are functions that a Log calls on certain events, for metrics and traces.
+// Any of them may be nil. They are called by the goroutine that does the work,
+// so they must be quick, and they must not call the Log.
+type Hooks struct {
+	// Committed is called after each commit to the store.
+	Committed func(CommitInfo)
+	// ReaderOpened is called for each request for a reader. The error is
+	// the reason of a refusal, or nil.
+	ReaderOpened func(key StreamKey, err error)
+	// ReaderClosed is called once for each reader that was opened.
+	ReaderClosed func(key StreamKey)
+	// Gap is called when a reader fell out of the window, with the number of
+	// events that it missed.
+	Gap func(key StreamKey, missed uint64)
+	// StoreRead is called for each page that was read from the store because
+	// the events were not in memory.
+	StoreRead func(ReadInfo)
+	// Swept is called after each sweep.
+	Swept func(SweepResult, error)
+	// RemovedEarly is called when an ended stream was removed before its time, to make room under a bound that several
+	// streams share, with what it had kept.
+	RemovedEarly func(key StreamKey, kept Size)
+}
+
+// CommitInfo describes one commit.
+type CommitInfo struct {
+	// Streams, Events and Bytes count the contents of the commit.
+	Streams, Events, Bytes int
+	// Duration is the time that the store took.
+	Duration time.Duration
+	// Waited is how long the first append of the group waited for its turn while other commits were in progress. It is
+	// 0 for a lone append.
+	Waited time.Duration
+	// Failed is the number of streams whose batch was not stored. It does not include Overtaken, the number of streams
+	// for which another replica was ahead; their batches are built again at once.
+	Failed, Overtaken int
+}
+
+// ReadInfo describes one page that was read.
+type ReadInfo struct {
+	Events, Bytes int
+	// Lag is the number of events between the position of the read and the tail, that is, how far behind the reader
+	// was. It is 0 for a failed read.
+	Lag      uint64
+	Duration time.Duration
+	Err      error
+}
+
+// AppendTrace describes how an append was committed, for traces. The append that it is passed to with
+// [AppendOptions.Trace] fills it in before it returns. An AppendTrace must not be used by two appends at a time.
+//
+//	trace := new(reprise.AppendTrace)
+//	_, err := stream.AppendWith(ctx, reprise.AppendOptions{Trace: trace}, event)
+//	fmt.Println("waited", trace.Began.Sub(trace.Asked), "stored in", trace.Stored.Sub(trace.Began))
+//
+// An append without one costs a comparison with nil.
+type AppendTrace struct {
+	// Tries is the number of times that the append has asked its lane for a commit. It is more than 1 if the state of
+	// the stream had to be read first, or another replica was ahead. The other fields describe the last try.
+	Tries int
+	// Asked is the time at which the append asked for its turn.
+	Asked time.Time
+	// Began is the time at which the commit of the append called the store, and Stored the time at which the store
+	// returned, with or without an error. Both are zero for an append that was decided without the store: a duplicate,
+	// or a refusal.
+	Began, Stored time.Time
+	// Streams, Events and Bytes count the contents of the commit.
+	Streams, Events, Bytes int
+}
+
+// ask records that an append asks for its turn.
+func (t *AppendTrace) ask() {
+	if t != nil {
+		*t = AppendTrace{Tries: t.Tries + 1, Asked: time.Now()}
+	}
 }

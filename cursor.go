@@ -176,9 +176,9 @@ func matches(tags []string, tag string) bool {
 	return false
 }
 
-// Keyset holds the secrets that authenticate cursors and other values that
-// the server issues. The first key signs and all of them verify. To replace a key, put a new one in
-// front, and remove the old one when no value that it signed is in use any more. Replicas that serve the
+// Keyset holds secrets: those that authenticate cursors and other values that the server issues, or those that encrypt
+// stored data. The first key signs or encrypts, and all of them verify or decrypt. To replace a key, put a new one in
+// front, and remove the old one when nothing that it signed or encrypted is in use any more. Replicas that serve the
 // same streams need the same keys. A Keyset is safe for concurrent use.
 type Keyset struct {
 	ring []key
@@ -293,16 +293,45 @@ func (k *Keyset) text() []byte {
 	return b.Bytes()
 }
 
+// String returns the ids of the keys, and no secret.
+func (k *Keyset) String() string { return fmt.Sprintf("keys %q", k.IDs()) }
+
+// GoString returns what %#v prints, the same as String.
+func (k *Keyset) GoString() string { return k.String() }
+
+// IDs returns the ids of the keys, the signing key first.
+func (k *Keyset) IDs() []string {
+	ids := make([]string, len(k.ring))
+	for i := range k.ring {
+		ids[i] = k.ring[i].id
+	}
+	return ids
+}
+
+// Secret returns 32 bytes that are derived from the key with an id for a purpose (RFC 5869, SHA-256). It reports
+// whether there is such a key.
+func (k *Keyset) Secret(id, purpose string) (secret []byte, ok bool) {
+	i := slices.IndexFunc(k.ring, func(key key) bool { return key.id == id })
+	if i < 0 {
+		return nil, false
+	}
+	return k.ring[i].derive(purpose), true
+}
+
+func (k key) derive(purpose string) []byte {
+	secret, err := hkdf.Key(sha256.New, k.secret, nil, purpose, keySecretBytes)
+	if err != nil {
+		panic(err) // impossible for this length
+	}
+	return secret
+}
+
 // Derive returns a set for another purpose. Its secrets are derived from those of k (RFC 5869) and reveal nothing
 // about them. The two sets do not verify each other's signatures.
 func (k *Keyset) Derive(purpose string) *Keyset {
 	derived := &Keyset{ring: make([]key, len(k.ring))}
 	for i, from := range k.ring {
-		secret, err := hkdf.Key(sha256.New, from.secret, nil, purpose, keySecretBytes)
-		if err != nil {
-			panic(err) // impossible for this length
-		}
-		derived.ring[i] = key{id: from.id, secret: secret}
+		derived.ring[i] = key{id: from.id, secret: from.derive(purpose)}
 	}
 	return derived
 }

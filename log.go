@@ -2,6 +2,7 @@ package reprise
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -60,11 +61,11 @@ func Open(ctx context.Context, store Store, opts *Options) (*Log, error) {
 	if l.opts.MaxIdle < 0 {
 		return nil, fmt.Errorf("open log: %w: a negative MaxIdle", ErrInvalid)
 	}
-	l.idle.byKey, l.idle.max = map[StreamKey]idleStream{}, maxIdleStreams
+	l.idle.byKey = map[StreamKey]idleStream{}
 	if err := l.findWatcher(); err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
-	marked, err := checkWrappers(ctx, store, marksWrapped)
+	marked, err := checkMarker(ctx, store)
 	if err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
@@ -415,4 +416,72 @@ func (l *Log) Window(info *StreamInfo) (earliest, tail Cursor) {
 	tag := l.opts.Keys.cursorTags(info.Key, info.Epoch)[0]
 	return Cursor{Seq: info.Earliest - 1, Epoch: info.Epoch, Tag: tag},
 		Cursor{Seq: info.Tail, Epoch: info.Epoch, Tag: tag}
+}
+
+// checkMarker compares the marker of a store with the wrappers around it. If there are none, it refuses a store that
+// was written through some: every part of a store has a marker of its own, as has the store itself.
+func checkMarker(ctx context.Context, store Store) (marked bool, err error) {
+	for s := store; s != nil; s = unwrapped(s) {
+		if w, ok := s.(Wrapper); ok {
+			return w.CheckMarker(ctx, store)
+		}
+	}
+	outermost := true
+	for s := store; s != nil; {
+		inner := unwrapped(s)
+		if _, isPart := s.(interface{ Part() string }); isPart || inner == nil {
+			found, err := hasMarker(ctx, s)
+			if err != nil {
+				return false, err
+			}
+			marked, outermost = marked || outermost && found, false
+		}
+		s = inner
+	}
+	return marked, nil
+}
+
+// unwrapped returns the Store that s wraps, or nil.
+func unwrapped(s Store) Store {
+	if w, ok := s.(interface{ Unwrap() Store }); ok {
+		return w.Unwrap()
+	}
+	return nil
+}
+
+// hasMarker reports whether home has a marker. It returns an error if the marker names a wrapper.
+func hasMarker(ctx context.Context, home Store) (found bool, err error) {
+	page := Page{Info: StreamInfo{Tail: 1 << 63}}
+	for len(page.Batches) == 0 && page.Info.Tail > 0 { // another process may have written one since
+		page, err = home.Read(ctx, markerKey, page.Info.Tail-1, 1<<20)
+		switch {
+		case errors.Is(err, ErrNotFound), errors.Is(err, ErrExpired):
+			return false, nil
+		case err != nil:
+			return false, fmt.Errorf("marker of the wrappers: %w", err)
+		}
+	}
+	var newest Event
+	for _, b := range page.Batches {
+		for e, err := range Records(b) {
+			if err != nil {
+				return false, fmt.Errorf("%w: the marker of the wrappers cannot be read: %v", ErrInvalid, err)
+			}
+			newest = e
+		}
+	}
+	var written struct {
+		Wrappers []struct{ Name string }
+	}
+	if newest.Data != nil {
+		err = json.Unmarshal(newest.Data, &written)
+	}
+	if err != nil {
+		return false, fmt.Errorf("%w: the marker of the wrappers cannot be read: %v", ErrInvalid, err)
+	}
+	if len(written.Wrappers) > 0 {
+		return false, fmt.Errorf("%w: the store was written through %v and is opened without wrappers: open it as it was "+
+			"written, or copy it into another store", ErrInvalid, written.Wrappers)
+	}
+	return true, nil
 }

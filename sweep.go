@@ -142,11 +142,10 @@ func (s lister) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 
 // idleStreams are open streams that are to be ended once they are idle for too long. They are known from their creation
 // or last use here, and those of earlier times from a list of all streams, so that a sweep lists nothing. There are at
-// most max of them; later lists find the others.
+// most Options.MaxStreams of them; later lists find the others.
 type idleStreams struct {
 	mu     sync.Mutex
 	byKey  map[StreamKey]idleStream
-	max    int       // bound of byKey
 	listed time.Time // when all streams were listed; zero: never
 	missed bool      // there was no room for a stream
 }
@@ -172,8 +171,6 @@ const (
 	// idleSeen is how long a Log must have seen a stream unchanged before it ends the stream, however old the newest
 	// event claims to be. For a lower bound it is that bound.
 	idleSeen = time.Minute
-	// maxIdleStreams is the default bound of idleStreams.
-	maxIdleStreams = 1 << 16
 	// outcomeIdle is the outcome of an idle stream.
 	outcomeIdle = "failed"
 )
@@ -203,7 +200,7 @@ func (l *Log) noteIdle(info *StreamInfo) {
 	case bound == 0:
 		delete(x.byKey, info.Key)
 	case known.epoch == info.Epoch:
-	case !ok && len(x.byKey) >= x.max:
+	case !ok && len(x.byKey) >= l.opts.MaxStreams:
 		x.missed = true
 	default:
 		s := idleStream{key: info.Key, epoch: info.Epoch, tail: info.Tail, seen: time.Now()}

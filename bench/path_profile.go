@@ -38,7 +38,7 @@ var pathRules = []pathRule{
 		"syscall.pwrite", "syscall.fdatasync", "syscall.Fdatasync", "syscall.Fsync", "golang.org/x/sys/unix.",
 	}},
 	{"ssehttp, internal/sseloop, sse: frames", []string{
-		"reprise/ssehttp.", "reprise/internal/sseloop.", "reprise/sse.", "reprise/internal/contentcoding.",
+		"reprise/sse/ssehttp.", "reprise/internal/sseloop.", "reprise/sse.", "reprise/internal/contentcoding.",
 	}},
 	{"kernel: write to the sockets", []string{"syscall.write"}},
 	{"wake-ups: Go's scheduler and epoll", []string{

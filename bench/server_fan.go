@@ -11,7 +11,7 @@ import (
 	"reprise/bench/limit"
 	"reprise/internal/httpserver"
 	"reprise/internal/park"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 	"reprise/store/memstore"
 )
 

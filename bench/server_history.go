@@ -12,7 +12,7 @@ import (
 
 	"reprise"
 	"reprise/bench/limit"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 	"reprise/store/memstore"
 )
 

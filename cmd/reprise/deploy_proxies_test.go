@@ -37,7 +37,7 @@ func writeKeyPair(t *testing.T, server *httptest.Server, dir string) {
 	}
 }
 
-// startNginx starts nginx with deploy/nginx.conf in front of a server, and returns its address.
+// startNginx starts nginx with examples/deploy/nginx.conf in front of a server, and returns its address.
 func startNginx(t *testing.T, path, dir, upstream string) string {
 	t.Helper()
 	addr := freeAddress(t)
@@ -58,7 +58,7 @@ func startNginx(t *testing.T, path, dir, upstream string) string {
 	return addr
 }
 
-// startCaddy starts Caddy with deploy/Caddyfile in front of a server, and returns its address.
+// startCaddy starts Caddy with examples/deploy/Caddyfile in front of a server, and returns its address.
 func startCaddy(t *testing.T, path, dir, upstream string) string {
 	t.Helper()
 	addr := freeAddress(t)
@@ -111,8 +111,8 @@ func startProxy(t *testing.T, addr string, cmd *exec.Cmd) {
 	}
 }
 
-// TestEventsThroughProxies: with deploy/nginx.conf, deploy/Caddyfile and TLS each event comes when it happens, and
-// stdin goes the other way, whether readers that wait are parked or not.
+// TestEventsThroughProxies: with nginx.conf and Caddyfile of examples/deploy and TLS each event comes when it happens,
+// and stdin goes the other way, whether readers that wait are parked or not.
 func TestEventsThroughProxies(t *testing.T) {
 	for name, start := range map[string]func(t *testing.T, path, dir, upstream string) (addr string){
 		"nginx": startNginx, "caddy": startCaddy,

@@ -17,10 +17,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// deployed is the text of a file in deploy/.
+// deployed is the text of a file in examples/deploy/.
 func deployed(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("../../deploy", name))
+	text, err := os.ReadFile(filepath.Join("../../examples/deploy", name))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -218,7 +218,7 @@ func namesIn(t *testing.T, query string, all map[string]described) (names []stri
 
 // checkAlerts checks that each alert is about metrics that are served, and stands in their rows of the documentation.
 func checkAlerts(t *testing.T, all, docs map[string]described) {
-	path := "../../deploy/prometheus/alerts.yml"
+	path := "../../examples/deploy/prometheus/alerts.yml"
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -261,8 +261,8 @@ func checkAlerts(t *testing.T, all, docs map[string]described) {
 		}
 	}
 	checkWithPromtool(t, nil, "check", "rules", path)
-	checkWithPromtool(t, nil, "test", "rules", "../../deploy/prometheus/alerts_test.yml")
-	checkWithPromtool(t, nil, "check", "config", "--syntax-only", "../../deploy/prometheus/prometheus.yml")
+	checkWithPromtool(t, nil, "test", "rules", "../../examples/deploy/prometheus/alerts_test.yml")
+	checkWithPromtool(t, nil, "check", "config", "--syntax-only", "../../examples/deploy/prometheus/prometheus.yml")
 }
 
 // panel is what is looked at of a panel of a dashboard.
@@ -280,7 +280,7 @@ type panel struct {
 
 // checkDashboard checks the shape of the dashboard and that its queries are about metrics that are served.
 func checkDashboard(t *testing.T, all map[string]described) {
-	text, err := os.ReadFile("../../deploy/grafana/reprise.json")
+	text, err := os.ReadFile("../../examples/deploy/grafana/reprise.json")
 	if err != nil {
 		t.Fatal(err)
 	}

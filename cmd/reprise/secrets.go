@@ -13,6 +13,7 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/gateway/credential"
 	"reprise/internal/identity"
+	"reprise/internal/journal"
 	"reprise/internal/logins"
 	"reprise/internal/serverproof"
 )
@@ -62,11 +63,11 @@ const (
 )
 
 // apiKeyJournal is where a server with a data directory keeps its API keys.
-func apiKeyJournal(log *reprise.Log, dir string) (apikey.Journal, *apikey.Options) {
+func apiKeyJournal(log *reprise.Log, dir string) (journal.Journal, *apikey.Options) {
 	if log != nil && log.Shared() {
 		return apikey.Stream(log), &apikey.Options{Revoked: filepath.Join(dir, revokedFile)}
 	}
-	return apikey.File(filepath.Join(dir, apiKeysFile)), &apikey.Options{}
+	return journal.File(filepath.Join(dir, apiKeysFile)), &apikey.Options{}
 }
 
 // openAPIKeys adds the API keys to what the token is known by. Where everybody is let in there are none.
@@ -74,10 +75,10 @@ func (s *server) openAPIKeys(ctx context.Context, token identity.Verifier) (iden
 	if token == nil {
 		return nil, nil // that lets everybody in
 	}
-	journal, opts := apiKeyJournal(s.log, s.dir.path)
+	from, opts := apiKeyJournal(s.log, s.dir.path)
 	opts.Logger = s.logger
 	var err error
-	if s.keys, err = apikey.Open(ctx, journal, opts); err != nil {
+	if s.keys, err = apikey.Open(ctx, from, opts); err != nil {
 		return nil, err
 	}
 	if s.quotas != nil { // those of a server that runs something
@@ -96,11 +97,11 @@ func (s *server) lives() func(reprise.Tenant, string) context.Context {
 
 // openLogins opens what knows which logins have ended: in the store where replicas share it.
 func (s *server) openLogins(ctx context.Context) (err error) {
-	journal := apikey.File(filepath.Join(s.dir.path, loginsFile))
+	from := journal.File(filepath.Join(s.dir.path, loginsFile))
 	if s.log.Shared() {
-		journal = apikey.LoginStream(s.log)
+		from = logins.Stream(s.log)
 	}
-	s.logins, err = logins.Open(ctx, journal)
+	s.logins, err = logins.Open(ctx, from)
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"reprise"
+	"reprise/internal/marker"
 	"reprise/internal/storeurl"
 	"reprise/store/sqlitestore"
 )
@@ -146,9 +147,9 @@ func syncAtEnd(ctx context.Context, path string, unmarked bool) (reprise.Store, 
 	if err != nil {
 		return nil, err // and not a Store that is a nil pointer
 	}
-	check := reprise.CheckWrappers
+	check := marker.Check
 	if unmarked {
-		check = reprise.CompareWrappers
+		check = marker.Compare
 	}
 	if err := check(ctx, store); err != nil {
 		return nil, errors.Join(err, store.Close())

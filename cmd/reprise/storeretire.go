@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"reprise"
@@ -25,21 +26,15 @@ Exit codes: 0 the key is retired; 1 something is encrypted with it, or the store
 // Run retires the key.
 func (c *storeRetireCmd) Run(ctx context.Context, asked *stops) error {
 	return c.use(ctx, asked, func(ctx context.Context, store reprise.Store) error {
-		for s := store; s != nil; {
-			if e, ok := s.(*storewrap.Encrypted); ok {
-				if err := e.Retire(ctx, c.Key); err != nil {
-					return err
-				}
-				_, err := fmt.Fprintf(stdout,
-					"the store opens without the key %s now: remove it from the file of the keys\n", c.Key)
-				return err
-			}
-			inner, ok := s.(interface{ Unwrap() reprise.Store })
-			if !ok {
-				break
-			}
-			s = inner.Unwrap()
+		err := storewrap.Retire(ctx, store, c.Key)
+		if errors.Is(err, errors.ErrUnsupported) {
+			return usage("the store is not opened with encrypt+")
 		}
-		return usage("the store is not opened with encrypt+")
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(stdout,
+			"the store opens without the key %s now: remove it from the file of the keys\n", c.Key)
+		return err
 	})
 }

@@ -18,7 +18,7 @@ import (
 	"reprise/internal/reads"
 	"reprise/internal/tracecontext"
 	"reprise/internal/web"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 )
 
 // The headers of a start.

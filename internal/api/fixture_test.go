@@ -26,6 +26,7 @@ import (
 	"reprise/internal/audit"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
+	"reprise/internal/journal"
 	"reprise/internal/mcpapi"
 	"reprise/internal/park"
 	"reprise/internal/quota"
@@ -225,7 +226,7 @@ func (w *fixture) knowKeys() identity.Verifier {
 	w.Helper()
 	known, err := identity.NewToken(token)
 	w.ok(err)
-	journal := apikey.File(filepath.Join(w.TempDir(), "api-keys"))
+	journal := journal.File(filepath.Join(w.TempDir(), "api-keys"))
 	if w.log.Shared() {
 		journal = apikey.Stream(w.log)
 	}

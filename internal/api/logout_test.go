@@ -8,15 +8,15 @@ import (
 	"testing"
 
 	"reprise"
-	"reprise/internal/apikey"
 	"reprise/internal/identity"
+	"reprise/internal/journal"
 	"reprise/internal/logins"
 )
 
 // openLogins opens a journal of logins, for a setup.
 func openLogins(t *testing.T, path string) *logins.Logins {
 	t.Helper()
-	l, err := logins.Open(context.Background(), apikey.File(path))
+	l, err := logins.Open(context.Background(), journal.File(path))
 	if err != nil {
 		t.Fatal(err)
 	}

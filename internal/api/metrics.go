@@ -11,7 +11,7 @@ import (
 	"reprise/internal/metrics"
 	"reprise/internal/problem"
 	"reprise/internal/web"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 	"reprise/store/storewrap"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"reprise/internal/web"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 )
 
 // maxReads bounds the streams that one request follows.

@@ -3,6 +3,8 @@ package apikey
 import (
 	"bytes"
 	"sync"
+
+	"reprise/internal/journal"
 )
 
 // deadList are the credentials that were revoked or replaced, as this replica remembers them on its disk.
@@ -19,7 +21,7 @@ func loadDead(path string) (*deadList, error) {
 	if path == "" {
 		return d, nil
 	}
-	lines, err := readPrivate(path)
+	lines, err := journal.ReadLines(path)
 	for line := range bytes.Lines(lines) {
 		d.known[string(bytes.TrimSpace(line))] = true
 	}
@@ -43,5 +45,5 @@ func (d *deadList) add(credential string) error {
 	if d.path == "" {
 		return nil
 	}
-	return appendLine(d.path, []byte(credential))
+	return journal.AppendLine(d.path, []byte(credential))
 }

@@ -10,6 +10,7 @@ import (
 
 	"reprise/internal/apikey"
 	"reprise/internal/identity"
+	"reprise/internal/journal"
 )
 
 // TestLifeEndsWithTheKey: by revocation at another replica or by expiry, and not by rotation.
@@ -57,7 +58,7 @@ func TestLifeEndsWithALostKey(t *testing.T) {
 
 func TestLifeEndsAtExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := open(t, apikey.File(filepath.Join(t.TempDir(), "k")), nil)
+		r := open(t, journal.File(filepath.Join(t.TempDir(), "k")), nil)
 		defer r.Close()
 		q := reader
 		q.Expires = time.Now().Add(time.Hour)

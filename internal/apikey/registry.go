@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -15,8 +14,17 @@ import (
 	"reprise"
 	"reprise/internal/backoff"
 	"reprise/internal/identity"
+	"reprise/internal/journal"
 	"reprise/internal/quota"
 )
+
+// journalKey is the stream of the API keys of all replicas.
+var journalKey = reprise.StreamKey{Tenant: reprise.SystemTenant, Name: "identity:keys"}
+
+// Stream is the Journal that the replicas of a store share, in a stream of log.
+func Stream(log *reprise.Log) journal.Journal {
+	return journal.In(log, journalKey, journal.Options{Type: "key"})
+}
 
 // Options are the settings of a Registry. The zero value of each field means its default.
 type Options struct {
@@ -29,7 +37,8 @@ type Options struct {
 
 // Registry knows all API keys. It is an identity.Verifier, and safe for concurrent use.
 type Registry struct {
-	journal Journal
+	journal journal.Journal
+	follows *journal.Follower
 	logger  *slog.Logger
 	dead    *deadList
 
@@ -74,7 +83,7 @@ func newEntry(rec *record) *entry {
 func principalName(k *Key) string { return k.Name + "." + k.ID }
 
 // Open reads the keys of a journal and continues to follow it. ctx limits the initial read. opts may be nil.
-func Open(ctx context.Context, journal Journal, opts *Options) (*Registry, error) {
+func Open(ctx context.Context, from journal.Journal, opts *Options) (*Registry, error) {
 	var o Options
 	if opts != nil {
 		o = *opts
@@ -87,25 +96,13 @@ func Open(ctx context.Context, journal Journal, opts *Options) (*Registry, error
 		return nil, fmt.Errorf("API keys: %w", err)
 	}
 	r := &Registry{
-		journal: journal, logger: o.Logger, dead: dead, keys: map[string]*entry{}, loading: map[string]*entry{},
+		journal: from, logger: o.Logger, dead: dead, keys: map[string]*entry{}, loading: map[string]*entry{},
 		again: map[string]bool{}, lives: map[string]life{},
 	}
 	r.ctx, r.stop = context.WithCancel(context.Background())
-	read := make(chan struct{})
-	failed := make(chan error, 1)
-	var once sync.Once
-	r.tasks.Go(func() {
-		failed <- journal.Follow(r.ctx, Sink{
-			Begin: r.begin, Take: r.take,
-			Ready: func() { r.ready(); once.Do(func() { close(read) }) },
-		})
-	})
-	select {
-	case <-read:
+	r.follows, err = journal.Open(ctx, from, journal.Sink{Begin: r.begin, Take: r.take, Ready: r.ready})
+	if err == nil {
 		return r, nil
-	case err = <-failed:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
 	}
 	r.Close()
 	return nil, fmt.Errorf("API keys: %w", err)
@@ -116,6 +113,7 @@ func (r *Registry) Close() {
 	r.mu.Lock()
 	r.stop() // no new task begins
 	r.mu.Unlock()
+	r.follows.Close()
 	r.tasks.Wait()
 }
 
@@ -385,6 +383,3 @@ func (r *Registry) Any() bool {
 	}
 	return false
 }
-
-// errClosed is why a change is refused after Close.
-var errClosed = errors.New("the API keys are closed")

@@ -18,6 +18,7 @@ import (
 	"reprise"
 	"reprise/internal/apikey"
 	"reprise/internal/identity"
+	"reprise/internal/journal"
 	"reprise/internal/quota"
 	"reprise/internal/shared"
 	"reprise/store/memstore"
@@ -29,7 +30,7 @@ var reader = apikey.Request{
 	Name: "ci", Tenant: "acme", Scopes: []identity.Grant{{Scope: identity.ScopeRead, Prefix: "ci-"}},
 }
 
-func open(t *testing.T, journal apikey.Journal, opts *apikey.Options) *apikey.Registry {
+func open(t *testing.T, journal journal.Journal, opts *apikey.Options) *apikey.Registry {
 	t.Helper()
 	r, err := apikey.Open(t.Context(), journal, opts)
 	ok(t, err)
@@ -77,7 +78,7 @@ func isRevoked(p *identity.Principal) bool { return p.Revoked.Err() != nil }
 
 func TestKeyStandsForItsPrincipal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "api-keys")
-	r := open(t, apikey.File(path), nil)
+	r := open(t, journal.File(path), nil)
 	key, text := add(t, r, reader)
 	if !strings.HasPrefix(text, "rp_"+key.ID+"_") || len(text) != len("rp_"+key.ID+"_")+32 {
 		t.Errorf("the text %q", text)
@@ -108,7 +109,7 @@ func TestKeyStandsForItsPrincipal(t *testing.T) {
 }
 
 func TestWrongKeyReturnsGuessError(t *testing.T) {
-	r := open(t, apikey.File(filepath.Join(t.TempDir(), "k")), nil)
+	r := open(t, journal.File(filepath.Join(t.TempDir(), "k")), nil)
 	key, text := add(t, r, reader)
 	for wrong, id := range map[string]string{
 		"": "", "rp_": "", "rp__": "", "rp_none_0123": "", text[:len(text)-1]: key.ID, text + "0": key.ID,
@@ -126,7 +127,7 @@ func TestWrongKeyReturnsGuessError(t *testing.T) {
 }
 
 func TestKeysThatAreRefused(t *testing.T) {
-	r := open(t, apikey.File(filepath.Join(t.TempDir(), "k")), nil)
+	r := open(t, journal.File(filepath.Join(t.TempDir(), "k")), nil)
 	for field, change := range map[string]func(*apikey.Request){
 		"name":    func(q *apikey.Request) { q.Name = "a b" },
 		"tenant":  func(q *apikey.Request) { q.Tenant = "a/b" },
@@ -154,7 +155,7 @@ func TestKeysThatAreRefused(t *testing.T) {
 
 func TestRotationReplacesTheSecret(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "k")
-	r := open(t, apikey.File(path), nil)
+	r := open(t, journal.File(path), nil)
 	key, old := add(t, r, reader)
 	before, err := r.Verify(t.Context(), old)
 	ok(t, err)
@@ -172,7 +173,7 @@ func TestRotationReplacesTheSecret(t *testing.T) {
 		t.Error("what was issued for the old secret is still good")
 	}
 	r.Close()
-	r = open(t, apikey.File(path), nil) // all records come again, those before the rotation too
+	r = open(t, journal.File(path), nil) // all records come again, those before the rotation too
 	if _, err := r.Verify(t.Context(), text); err != nil || !refused(r, old) {
 		t.Errorf("after a restart: %v", err)
 	}
@@ -180,7 +181,7 @@ func TestRotationReplacesTheSecret(t *testing.T) {
 
 func TestRevokedKeyStaysRevoked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "k")
-	r := open(t, apikey.File(path), nil)
+	r := open(t, journal.File(path), nil)
 	key, text := add(t, r, reader)
 	_, other := add(t, r, reader)
 	p, err := r.Verify(t.Context(), text)
@@ -204,7 +205,7 @@ func TestRevokedKeyStaysRevoked(t *testing.T) {
 	if _, _, err := r.Add(t.Context(), reader); err == nil {
 		t.Error("a key was made after Close")
 	}
-	r = open(t, apikey.File(path), nil)
+	r = open(t, journal.File(path), nil)
 	if !refused(r, text) || refused(r, other) || len(r.List()) != 2 {
 		t.Errorf("after a restart: %+v", r.List())
 	}
@@ -212,7 +213,7 @@ func TestRevokedKeyStaysRevoked(t *testing.T) {
 
 func TestKeyExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := open(t, apikey.File(filepath.Join(t.TempDir(), "k")), nil)
+		r := open(t, journal.File(filepath.Join(t.TempDir(), "k")), nil)
 		defer r.Close()
 		q := reader
 		q.Expires = time.Now().Add(time.Hour)
@@ -234,22 +235,22 @@ func TestKeyExpires(t *testing.T) {
 // A line that a crash has cut short was never acknowledged; one in the middle that cannot be read costs no other key.
 func TestFileAfterACrash(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "k")
-	r := open(t, apikey.File(path), nil)
+	r := open(t, journal.File(path), nil)
 	_, first := add(t, r, reader)
 	r.Close()
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
 	ok(t, err)
 	_, err = f.WriteString("garbage\n{\"id\":\"cut")
 	ok(t, errors.Join(err, f.Close()))
-	r = open(t, apikey.File(path), nil)
+	r = open(t, journal.File(path), nil)
 	_, second := add(t, r, reader)
 	r.Close()
-	r = open(t, apikey.File(path), nil)
+	r = open(t, journal.File(path), nil)
 	if refused(r, first) || refused(r, second) || len(r.List()) != 2 {
 		t.Errorf("%+v", r.List())
 	}
 	ok(t, os.Chmod(path, 0o644))
-	if _, err := apikey.Open(t.Context(), apikey.File(path), nil); err == nil {
+	if _, err := apikey.Open(t.Context(), journal.File(path), nil); err == nil {
 		t.Error("a file that others may read is taken")
 	}
 }
@@ -384,7 +385,7 @@ func TestRevokeWithoutTheStore(t *testing.T) {
 // limits.
 func TestLimitsAreChangedUnderTheSameText(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "k")
-	r := open(t, apikey.File(path), nil)
+	r := open(t, journal.File(path), nil)
 	key, text := add(t, r, reader)
 	before, err := r.Verify(t.Context(), text)
 	ok(t, err)
@@ -392,7 +393,7 @@ func TestLimitsAreChangedUnderTheSameText(t *testing.T) {
 	if err != nil || limited.Limits[quota.Running] != 3 {
 		t.Fatalf("%+v, %v", limited, err)
 	}
-	for _, replica := range []*apikey.Registry{r, open(t, apikey.File(path), nil)} {
+	for _, replica := range []*apikey.Registry{r, open(t, journal.File(path), nil)} {
 		now, err := replica.Verify(t.Context(), text)
 		if err != nil || now.Limits[quota.Running] != 3 || now.Credential != before.Credential {
 			t.Errorf("%+v, %v", now, err)
@@ -433,7 +434,7 @@ func TestLimitsAreChangedUnderTheSameText(t *testing.T) {
 }
 
 func TestManyKeys(t *testing.T) {
-	r := open(t, apikey.File(filepath.Join(t.TempDir(), "k")), nil)
+	r := open(t, journal.File(filepath.Join(t.TempDir(), "k")), nil)
 	var group sync.WaitGroup
 	texts := make([]string, 64)
 	for i := range texts {
@@ -456,7 +457,7 @@ func TestManyKeys(t *testing.T) {
 }
 
 func BenchmarkVerify(b *testing.B) {
-	r, err := apikey.Open(b.Context(), apikey.File(filepath.Join(b.TempDir(), "k")), nil)
+	r, err := apikey.Open(b.Context(), journal.File(filepath.Join(b.TempDir(), "k")), nil)
 	if err != nil {
 		b.Fatal(err)
 	}

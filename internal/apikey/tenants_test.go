@@ -11,13 +11,14 @@ import (
 	"reprise"
 	"reprise/internal/apikey"
 	"reprise/internal/identity"
+	"reprise/internal/journal"
 )
 
 // TestSecondTenantIsAskedFor: the check sees the tenants with a valid key that runs commands, and decides about one
 // more, however many keys are made at once.
 func TestSecondTenantIsAskedFor(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys")
-	r := open(t, apikey.File(path), nil)
+	r := open(t, journal.File(path), nil)
 	one := func(tenants []string) error {
 		slices.Sort(tenants)
 		if len(slices.Compact(tenants)) > 1 {
@@ -62,7 +63,7 @@ func TestSecondTenantIsAskedFor(t *testing.T) {
 	}
 	add(t, r, runner("other"))
 	r.Close()
-	later := open(t, apikey.File(path), nil)
+	later := open(t, journal.File(path), nil)
 	if err := later.Separate(func(tenants []string) error { return one(append(tenants, "of an issuer")) }); err == nil {
 		t.Error("what exists was not looked at")
 	}

@@ -9,10 +9,11 @@ import (
 	"testing"
 )
 
-// surface bounds the exported identifiers of each public package: types, functions, variables, constants, and methods
-// of exported types. Who raises a number has a reason why a program needs what is new; see docs/decisions/0023.
+// surface is the number of exported identifiers of each public package: types, functions, variables, constants, and
+// methods of exported types. A number falls with what it counts, and rises only with a decision record that says what a
+// program needs the new names for; see docs/decisions/0056.
 var surface = map[string]int{
-	".":                      193,
+	".":                      188,
 	"client":                 178,
 	"mcp/mcphttp":            45,
 	"mcp/mcphttp/resumetest": 15,
@@ -21,8 +22,8 @@ var surface = map[string]int{
 	"operation":              29,
 	"replica":                18,
 	"sse":                    13,
-	"sseclient":              15,
-	"ssehttp":                24,
+	"sse/sseclient":          15,
+	"sse/ssehttp":            24,
 	"store/logstore":         20,
 	"store/memstore":         12,
 	"store/natsstore":        18,
@@ -30,8 +31,12 @@ var surface = map[string]int{
 	"store/redisstore":       22,
 	"store/sqlitestore":      24,
 	"store/storetest":        6,
-	"store/storewrap":        94,
+	"store/storewrap":        12,
+	"x/storewrap":            9,
 }
+
+// maxSurface bounds the sum of surface without package client, which has a bound of its own there.
+const maxSurface = 600
 
 func TestExportedIdentifiersAreFew(t *testing.T) {
 	top(t)
@@ -45,10 +50,21 @@ func TestExportedIdentifiersAreFew(t *testing.T) {
 			count[dir] += exported(decl)
 		}
 	}
+	sum := 0
 	for _, dir := range slices.Sorted(maps.Keys(count)) {
-		if count[dir] > surface[dir] {
-			t.Errorf("%s exports %d identifiers, more than %d", dir, count[dir], surface[dir])
+		switch n, bound := count[dir], surface[dir]; {
+		case n > bound:
+			t.Errorf("%s exports %d identifiers, more than %d", dir, n, bound)
+		case n < bound:
+			t.Errorf("%s exports %d identifiers, fewer than %d: lower the number, so that it cannot rise again",
+				dir, n, bound)
 		}
+		if dir != "client" {
+			sum += count[dir]
+		}
+	}
+	if sum > maxSurface {
+		t.Errorf("%d identifiers are exported, more than %d", sum, maxSurface)
 	}
 	if len(count) != len(surface) {
 		t.Errorf("%d public packages, and %d bounds", len(count), len(surface))
@@ -63,7 +79,8 @@ func isPublic(dir string) bool {
 		}
 	}
 	first, _, _ := strings.Cut(dir, "/")
-	return !slices.Contains([]string{"bench", "examples", "scripts"}, first) // modules of their own, and programs
+	others := []string{"bench", "enginetest", "examples", "scripts"} // modules of their own, tests, and programs
+	return !slices.Contains(others, first)
 }
 
 // exported counts what a declaration exports.

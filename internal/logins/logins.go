@@ -5,19 +5,18 @@ package logins
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"sync"
 	"time"
 
-	"reprise/internal/apikey"
+	"reprise"
 	"reprise/internal/identity"
+	"reprise/internal/journal"
 )
 
 // Logins implements identity.Logins. It is safe for concurrent use.
 type Logins struct {
-	journal apikey.Journal
-	stop    context.CancelCauseFunc
-	done    chan struct{}
+	journal journal.Journal
+	follows *journal.Follower
 
 	mu    sync.Mutex
 	lives map[string]*life
@@ -40,40 +39,32 @@ type record struct {
 // minPurge is the least number of logins before expired ones are looked for.
 const minPurge = 1000
 
-// Open reads the journal and follows it until Close.
-func Open(ctx context.Context, journal apikey.Journal) (*Logins, error) {
-	following, stop := context.WithCancelCause(context.WithoutCancel(ctx))
-	l := &Logins{journal: journal, stop: stop, done: make(chan struct{}), lives: map[string]*life{}, purge: minPurge}
-	ready, failed := make(chan struct{}), make(chan error, 1)
-	var once sync.Once
-	go func() {
-		defer close(l.done)
-		failed <- journal.Follow(following, apikey.Sink{
-			Begin: func() {}, // what has ended stays so, whatever a store has lost
-			Take:  l.take,
-			Ready: func() { once.Do(func() { close(ready) }) },
-		})
-	}()
-	select {
-	case <-ready:
-		return l, nil
-	case err := <-failed:
-		stop(nil)
-		return nil, err
-	case <-ctx.Done():
-		l.Close()
-		return nil, context.Cause(ctx)
-	}
+// streamKey is the stream of the logins that have ended on all replicas.
+var streamKey = reprise.StreamKey{Tenant: reprise.SystemTenant, Name: "identity:logins"}
+
+// Stream is the Journal that the replicas of a store share, in a stream of log.
+func Stream(log *reprise.Log) journal.Journal {
+	return journal.In(log, streamKey, journal.Options{Type: "key"})
 }
 
-// errClosed ends the following of the journal.
-var errClosed = errors.New("the logins are closed")
+// Open reads the journal and follows it until Close.
+func Open(ctx context.Context, from journal.Journal) (l *Logins, err error) {
+	l = &Logins{journal: from, lives: map[string]*life{}, purge: minPurge}
+	l.follows, err = journal.Open(ctx, from, journal.Sink{
+		Begin: func() {}, // what has ended stays so, whatever a store has lost
+		Take:  l.take,
+		Ready: func() {},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
 
 // Close stops following the journal.
 func (l *Logins) Close() {
 	if l != nil {
-		l.stop(errClosed)
-		<-l.done
+		l.follows.Close()
 	}
 }
 

@@ -32,8 +32,8 @@ var clientMutants = []mutant{
 	},
 	{
 		name: "a POST is repeated", rule: "docs/clients.md, any source",
-		file: "sseclient/client.go", old: "	if isPassing(err) && !r.opts.repeats(err) {", new: "	if false {",
-		pkg: "./sseclient", run: "TestRequestsThatAreNotIdempotentAreNotRepeated",
+		file: "sse/sseclient/client.go", old: "	if isPassing(err) && !r.opts.repeats(err) {", new: "	if false {",
+		pkg: "./sse/sseclient", run: "TestRequestsThatAreNotIdempotentAreNotRepeated",
 	},
 	{
 		name: "an integer has no fraction of zeros", rule: "docs/protocol.md, JSON Schema",
@@ -52,12 +52,12 @@ var clientMutants = []mutant{
 	},
 	{
 		name: "the id of a gap comes before its data", rule: "G1, docs/protocol.md",
-		file: "ssehttp/form.go",
+		file: "sse/ssehttp/form.go",
 		old: "	dst = append(dst, \"event: \"+reprise.TypeGap+\"\\ndata: \"...)\n" +
 			"	return append(append(dst, data...), \"\\nid: \"+gap.Cursor+\"\\n\\n\"...)\n",
 		new: "	dst = append(dst, \"id: \"+gap.Cursor+\"\\nevent: \"+reprise.TypeGap+\"\\ndata: \"...)\n" +
 			"	return append(append(dst, data...), \"\\n\\n\"...)\n",
-		pkg: "./ssehttp", run: "TestIDIsTheLastFieldOfAFrame",
+		pkg: "./sse/ssehttp", run: "TestIDIsTheLastFieldOfAFrame",
 	},
 	{
 		name: "gzip that nobody asked for is not decoded", rule: "client rule 14",
@@ -73,8 +73,9 @@ var clientMutants = []mutant{
 	},
 	{
 		name: "a missing start is no gap event", rule: "G1, R2.11",
-		file: "ssehttp/request.go", old: "	if req.GapEvent && (req.After == ", new: "	if false && (req.After == ",
-		pkg: "./ssehttp", run: "TestMissingStartIsAGapEvent",
+		file: "sse/ssehttp/request.go", old: "	if req.GapEvent && (req.After == ",
+		new: "	if false && (req.After == ",
+		pkg: "./sse/ssehttp", run: "TestMissingStartIsAGapEvent",
 	},
 	{
 		name: "a filtered reader is told of a missing start twice", rule: "client rule 8",
@@ -98,7 +99,7 @@ var clientMutants = []mutant{
 		file: "internal/ssefollow/ssefollow.go",
 		old:  "			err = ErrDropped\n",
 		new:  "			err = ErrStop\n",
-		pkg:  "./sseclient",
+		pkg:  "./sse/sseclient",
 		run:  "TestLastEventID",
 	},
 	{
@@ -108,18 +109,18 @@ var clientMutants = []mutant{
 	},
 	{
 		name: "last event id moves before the event is handled", rule: "G1, client rule 1",
-		file: "sseclient/client.go", old: "	if block.Data != nil {\n", new: "	r.handled(block.LastEventID)\n	if block.Data != nil {\n",
-		pkg: "./sseclient", run: "TestBrokenLoopGetsItsEventAgain",
+		file: "sse/sseclient/client.go", old: "	if block.Data != nil {\n", new: "	r.handled(block.LastEventID)\n	if block.Data != nil {\n",
+		pkg: "./sse/sseclient", run: "TestBrokenLoopGetsItsEventAgain",
 	},
 	{
 		name: "slow bytes are silence", rule: "client rule 6",
 		file: "internal/ssefollow/ssefollow.go", old: "size: leastRead}", new: "size: 1 << 20}",
-		pkg: "./sseclient", run: "TestSlowBytesAreNoSilence",
+		pkg: "./sse/sseclient", run: "TestSlowBytesAreNoSilence",
 	},
 	{
 		name: "headers go to other origins", rule: "client rule 10",
-		file: "sseclient/client.go", old: "req.URL.Host != c.url.Host {", new: "false {",
-		pkg: "./sseclient", run: "TestRedirects",
+		file: "sse/sseclient/client.go", old: "req.URL.Host != c.url.Host {", new: "false {",
+		pkg: "./sse/sseclient", run: "TestRedirects",
 	},
 	{
 		name: "foreign block ends a loop", rule: "client rule 12",

@@ -34,7 +34,7 @@ var identityMutants = []mutant{
 	{
 		name: "list cursors count the streams of all tenants", rule: "G8",
 		file: "log.go", old: "	page.Next = l.lists.sealList(q.Tenant, page.Next)\n", new: "",
-		pkg: ".", run: "TestListCursorsRevealNoOtherTenants",
+		pkg: "./enginetest", run: "TestListCursorsRevealNoOtherTenants",
 	},
 	{
 		name: "the reason of a failed webhook has the server's addresses", rule: "R10.2",

@@ -86,7 +86,7 @@ var operationMutants = []mutant{
 	{
 		name: "handle removes a later stream of its name", rule: "R6.9",
 		file: "submit.go", old: "RemoveSpec{Epoch: epoch}); err != nil {", new: "RemoveSpec{}); err != nil {",
-		pkg: ".", run: "TestStreamRemoveKeepsNewerEpoch",
+		pkg: "./enginetest", run: "TestStreamRemoveKeepsNewerEpoch",
 	},
 	{
 		name: "every caller that finds a failure makes room for itself",

@@ -8,7 +8,7 @@ var rowMutants = []mutant{
 	{
 		name: "what comes with the end exceeds the quota", rule: "row 10: quotas hold every event but a lone end",
 		file: "retention.go", old: " && len(c.events)-c.skip == 1", new: "",
-		pkg: ".", run: "TestQuotaHoldsEventsBesideTheEnd",
+		pkg: "./enginetest", run: "TestQuotaHoldsEventsBesideTheEnd",
 	},
 	{
 		name: "a stream is measured in the lane of others",
@@ -17,14 +17,19 @@ var rowMutants = []mutant{
 		old:  "		page, err := l.readLive(ctx, lv, from-1, measureBytes)\n",
 		new: "		var page Page\n		err := lv.lane.exclusively(ctx, func() (err error) {\n" +
 			"			page, err = l.readLive(ctx, lv, from-1, measureBytes)\n			return err\n		})\n",
-		pkg: ".",
+		pkg: "./enginetest",
 		run: "TestAppendDoesNotWaitForStoreOperationsOfOthers/append",
 	},
 	{
 		name: "a store opens without its wrappers", rule: "row 7",
-		file: "wrappers.go", old: "			change, err = c.compare(m.wrappers)\n",
+		file: "internal/marker/marker.go", old: "			change, err = c.compare(m.wrappers)\n",
 		new: "			change, _ = c.compare(m.wrappers)\n",
 		pkg: "./internal/storeurl", run: "TestStoreIsRefusedWithoutItsWrappers/sqlite",
+	},
+	{
+		name: "a Log opens on a store without its wrappers", rule: "row 7",
+		file: "log.go", old: "	if len(written.Wrappers) > 0 {\n", new: "	if false {\n",
+		pkg: "./store/storewrap", run: "TestPartsHaveMarkersOfTheirOwn",
 	},
 	{
 		name: "a key is made for what another one has encrypted", rule: "row 7",
@@ -50,18 +55,18 @@ var rowMutants = []mutant{
 	{
 		name: "cursor below the fork is refused", rule: "row 9",
 		file: "live.go", old: "!shared || c.Seq > fork {", new: "fork > 0 || !shared {",
-		pkg: ".", run: "TestCursorAtOrBelowForkIsExact",
+		pkg: "./enginetest", run: "TestCursorAtOrBelowForkIsExact",
 	},
 	{
 		name: "quotas count no labels", rule: "G7, row 10",
-		file: "create.go", old: "l.usage.add(whose, charge(&info))",
+		file: "stream.go", old: "l.usage.add(whose, charge(&info))",
 		new: "l.usage.add(whose, charge(&info).minus(amount{bytes: info.Overhead()}))",
-		pkg: ".", run: "TestQuotaCountsStreamsBesideEvents/memory",
+		pkg: "./enginetest", run: "TestQuotaCountsStreamsBesideEvents/memory",
 	},
 	{
 		name: "a list of large streams has no bound", rule: "G7, row 10",
 		file: "usage.go", old: "left <= 0 || size >= listBytes {", new: "left <= 0 {",
-		pkg: ".", run: "TestListsAreBoundedInBytes/memory",
+		pkg: "./enginetest", run: "TestListsAreBoundedInBytes/memory",
 	},
 	{
 		name: "a list of executions with large labels has no bound", rule: "G7, row 10",
@@ -71,32 +76,32 @@ var rowMutants = []mutant{
 	{
 		name: "a stream is ended as idle after an append", rule: "G4, row 10",
 		file: "commit.go", old: "if c.unmoved != nil && (lv", new: "if false && (lv",
-		pkg: ".", run: "TestAppendPreventsAnIdleEnd|TestAppendOfTheSameCommitPreventsAnIdleEnd",
+		pkg: "./enginetest", run: "TestAppendPreventsAnIdleEnd|TestAppendOfTheSameCommitPreventsAnIdleEnd",
 	},
 	{
 		name: "an append of the same commit does not prevent an idle end", rule: "G4, row 10",
 		file: "commit.go", old: "st.first+uint64(st.count) != c.unmoved.tail+1", new: "lv.info.Tail != c.unmoved.tail",
-		pkg: ".", run: "TestAppendOfTheSameCommitPreventsAnIdleEnd",
+		pkg: "./enginetest", run: "TestAppendOfTheSameCommitPreventsAnIdleEnd",
 	},
 	{
 		name: "streams of owners count as idle", rule: "row 10",
 		file: "sweep.go", old: "info.End != nil || info.Owner != (Owner{}) || ", new: "info.End != nil || ",
-		pkg: ".", run: "TestWhoIsNeverIdle",
+		pkg: "./enginetest", run: "TestWhoIsNeverIdle",
 	},
 	{
 		name: "the time of an old event ends a stream that is used", rule: "row 10",
 		file: "sweep.go", old: "	case !moved || !at.Before(s.seen):", new: "	default:",
-		pkg: ".", run: "TestEventsOfThePastEndNoStream",
+		pkg: "./enginetest", run: "TestEventsOfThePastEndNoStream",
 	},
 	{
 		name: "a stream is ended as idle that the Log has just seen for the first time", rule: "row 10",
 		file: "sweep.go", old: "s.seen.Add(min(bound, idleSeen))", new: "s.seen",
-		pkg: ".", run: "TestIdlenessOutlivesARestart",
+		pkg: "./enginetest", run: "TestIdlenessOutlivesARestart",
 	},
 	{
 		name: "a replica ends no stream of which it has seen an older state", rule: "row 10",
 		file: "sweep.go", old: "if err == nil && l.Shared() {", new: "if false {",
-		pkg: ".", run: "TestIdleStreamOfADeadReplica",
+		pkg: "./enginetest", run: "TestIdleStreamOfADeadReplica",
 	},
 	{
 		name: "a full disk is not told apart", rule: "row 11",
@@ -107,7 +112,7 @@ var rowMutants = []mutant{
 	{
 		name: "the cause of an outage is told with each append", rule: "row 11",
 		file: "errors.go", old: "	if _, told := o.told[cause]; told {\n		return\n	}\n", new: "",
-		pkg: ".", run: "TestOutageIsLoggedOnceForEachCause",
+		pkg: "./enginetest", run: "TestOutageIsLoggedOnceForEachCause",
 	},
 	{
 		name: "a login page ends what was met before", rule: "row 12, client rule 5",
@@ -143,13 +148,13 @@ var rowMutants = []mutant{
 	},
 	{
 		name: "line separators stay in JSON", rule: "row 14",
-		file: "json.go", old: "	if ascii || !hasSeparator(e.Data) {", new: "	if ascii || true {",
-		pkg: ".", run: "TestSeparatorsAreEscaped",
+		file: "event.go", old: "	if ascii || !hasSeparator(e.Data) {", new: "	if ascii || true {",
+		pkg: "./enginetest", run: "TestSeparatorsAreEscaped",
 	},
 	{
 		name: "a heartbeat is a block of its own", rule: "row 14",
-		file: "ssehttp/form.go", old: `append(dst, ":\n"...)`, new: `append(dst, ":\n\n"...)`,
-		pkg: "./ssehttp", run: "TestHeartbeatAfterSilence$",
+		file: "sse/ssehttp/form.go", old: `append(dst, ":\n"...)`, new: `append(dst, ":\n\n"...)`,
+		pkg: "./sse/ssehttp", run: "TestHeartbeatAfterSilence$",
 	},
 	{
 		name: "a server without its store exits", rule: "row 15",

@@ -37,21 +37,21 @@ var serverMutants = []mutant{
 	{
 		name: "events do without heartbeats", rule: "G5, row 6",
 		file: "internal/sseloop/*.go", old: "heartbeat.Reset(c.beat(h))", new: "heartbeat.Reset(c.Silence)",
-		pkg: "./ssehttp", run: "TestIdleReaderGetsHeartbeatsBesideVisitors|TestHeartbeatAfterSilence",
+		pkg: "./sse/ssehttp", run: "TestIdleReaderGetsHeartbeatsBesideVisitors|TestHeartbeatAfterSilence",
 	},
 	{
 		name: "readers that leave events out get others late", rule: "docs/protocol.md, types",
 		file: "internal/sseloop/sseloop.go",
 		old:  "			c.Flush()\n			c.beat(h)\n", new: "			c.beat(h)\n",
-		pkg: "./ssehttp", run: "TestHistoryIsNotHeldBackBySlowStore",
+		pkg: "./sse/ssehttp", run: "TestHistoryIsNotHeldBackBySlowStore",
 	},
 	{
 		name: "gap in mid-stream is not told",
 		rule: "G1",
-		file: "ssehttp/conn.go",
+		file: "sse/ssehttp/conn.go",
 		old:  "	c.write(c.form.AppendGap(nil, NewGap(c.Reader, refused, at)))\n",
 		new:  "",
-		pkg:  "./ssehttp",
+		pkg:  "./sse/ssehttp",
 		run:  "TestGapInTheMiddle",
 	},
 	{
@@ -125,6 +125,12 @@ var serverMutants = []mutant{
 		new:  "return key.Name != session })",
 		pkg:  "./internal/api",
 		run:  "TestScopePrefixHidesOtherNames",
+	},
+	{
+		name: "a journal is in use before all its records were read", rule: "G8, R10.1",
+		file: "internal/journal/stream.go", old: "		case events.Len() > 0 && !isReady:\n",
+		new: "		case false:\n",
+		pkg: "./internal/journal", run: "TestRecordsAreTakenBeforeReady",
 	},
 	{
 		name: "a store that has lost a revocation is not told again", rule: "G8, R10.1",

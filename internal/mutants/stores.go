@@ -231,7 +231,7 @@ var storeMutants = []mutant{
 	},
 	{
 		name: "nats minds no revision", rule: "Append: must be refused with ErrConflict",
-		file: "store/natsstore/append.go", old: "	case req.Revision != st.revision:", new: "	case false:",
+		file: "store/internal/driver/driver.go", old: "	case req.Revision != info.Revision:", new: "	case false:",
 		pkg: "./store/natsstore", run: "TestStoreKeepsContract/configure/shared",
 	},
 	{
@@ -243,7 +243,8 @@ var storeMutants = []mutant{
 	},
 	{
 		name: "append sees the end before the owner", rule: "Append: must be refused in this order",
-		file: "store/memstore/append.go", old: "	case req.Owner != info.Owner && req.Owner", new: "	case info.End == nil && req.Owner != info.Owner && req.Owner",
+		file: "store/internal/driver/driver.go", old: "	case req.Owner != info.Owner && req.Owner",
+		new: "	case info.End == nil && req.Owner != info.Owner && req.Owner",
 		pkg: "./store/memstore", run: conformance + "owners/order",
 	},
 	{
@@ -260,8 +261,8 @@ var storeMutants = []mutant{
 		name: "append refuses all for one",
 		rule: "Append: each request must be stored whole or not at all",
 		file: "store/memstore/append.go",
-		old:  "			errs[i] = err\n",
-		new:  "			errs[i] = err\n			break\n",
+		old:  "			errs = driver.Refuse(errs, len(reqs), i, err)\n",
+		new:  "			errs = driver.Refuse(errs, len(reqs), i, err)\n			break\n",
 		pkg:  "./store/memstore",
 		run:  conformance + "append/some refused",
 	},
@@ -277,7 +278,7 @@ var storeMutants = []mutant{
 	},
 	{
 		name: "producers are never forgotten", rule: "AppendRequest.Producers: of more the oldest must be forgotten",
-		file: "store/memstore/append.go", old: "if len(known) >= reprise.MaxProducers {", new: "if false {",
+		file: "store/internal/driver/driver.go", old: "if len(known) >= reprise.MaxProducers {", new: "if false {",
 		pkg: "./store/memstore", run: conformance + "producers",
 	},
 	{

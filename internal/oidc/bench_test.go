@@ -18,6 +18,7 @@ import (
 	"reprise"
 	"reprise/internal/apikey"
 	"reprise/internal/identity"
+	"reprise/internal/journal"
 	"reprise/internal/oidc"
 )
 
@@ -27,7 +28,7 @@ func BenchmarkIdentify(b *testing.B) {
 	const token = "a-token-for-benchmarks-01"
 	admin, err := identity.NewToken(token)
 	ok(b, err)
-	registry, err := apikey.Open(b.Context(), apikey.File(filepath.Join(b.TempDir(), "keys")), nil)
+	registry, err := apikey.Open(b.Context(), journal.File(filepath.Join(b.TempDir(), "keys")), nil)
 	ok(b, err)
 	defer registry.Close()
 	_, key, err := registry.Add(b.Context(), apikey.Request{Name: "a", Tenant: "acme", Scopes: grantsOf(b, "read")})

@@ -19,7 +19,7 @@ import (
 	"reprise"
 	"reprise/internal/httpserver"
 	"reprise/internal/park"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 	"reprise/store/memstore"
 )
 

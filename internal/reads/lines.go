@@ -7,7 +7,7 @@ import (
 
 	"reprise"
 	"reprise/internal/web"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 )
 
 // lines encodes events as application/x-ndjson, one event per line. A blank line is a heartbeat. A line with only a

@@ -11,7 +11,7 @@ import (
 	"reprise/client"
 	"reprise/internal/contentcoding"
 	"reprise/internal/web"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"reprise/internal/identity"
 	"reprise/internal/quota"
 	"reprise/internal/web"
-	"reprise/ssehttp"
+	"reprise/sse/ssehttp"
 )
 
 // maxWait limits how long a page waits for an event.

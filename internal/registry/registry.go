@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -11,7 +10,7 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/internal/backoff"
+	"reprise/internal/journal"
 )
 
 // Options are the settings of a Registry. The zero value of each field means its default.
@@ -30,18 +29,15 @@ type Entry[T any] struct {
 
 // Registry holds all definitions of a stream. It is safe for concurrent use.
 type Registry[T any] struct {
-	log  *reprise.Log
-	key  reprise.StreamKey
-	opts Options
-
-	stop  context.CancelFunc
-	tasks sync.WaitGroup
+	name    string
+	journal *journal.Stream
+	follows *journal.Follower
+	logger  *slog.Logger
 
 	mu      sync.Mutex
 	entries map[string]Entry[T]
-	taken   reprise.Cursor // of the last record in entries
-	made    chan struct{}  // closed when this process has created the stream
-	moved   chan struct{}  // closed when entries or taken change
+	loading map[string]Entry[T] // as far as the stream was read again; nil when all was
+	moved   chan struct{}       // closed when entries change
 }
 
 // record is a change: a new value, or nil for a removal.
@@ -51,49 +47,31 @@ type record[T any] struct {
 	Value   *T     `json:"value"`
 }
 
-// unbounded keeps all records: losing the oldest would lose definitions.
-var unbounded = reprise.StreamConfig{Retention: reprise.Retention{MaxEvents: 1 << 40, MaxBytes: 1 << 40}}
-
-// takeTimeout bounds the wait for the replica to read back a record that it appended.
-const takeTimeout = 10 * time.Second
-
 // Open reads the definitions in a stream of log and follows it from then on. ctx bounds the reading. opts may be nil.
 // The error is that of the Log.
 func Open[T any](ctx context.Context, log *reprise.Log, key reprise.StreamKey, opts *Options) (*Registry[T], error) {
-	r := &Registry[T]{
-		log: log, key: key, entries: map[string]Entry[T]{}, made: make(chan struct{}), moved: make(chan struct{}),
-	}
+	var o Options
 	if opts != nil {
-		r.opts = *opts
+		o = *opts
 	}
-	if r.opts.LookEvery == 0 {
-		r.opts.LookEvery = time.Second
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if r.opts.Logger == nil {
-		r.opts.Logger = slog.New(slog.DiscardHandler)
+	r := &Registry[T]{
+		name: key.Name, logger: o.Logger, entries: map[string]Entry[T]{}, moved: make(chan struct{}),
+		journal: journal.In(log, key,
+			journal.Options{Type: "change", Lazy: true, LookEvery: o.LookEvery, Logger: o.Logger}),
 	}
-	life, stop := context.WithCancel(context.Background())
-	r.stop = stop
-	read := make(chan error, 1)
-	r.tasks.Go(func() { r.run(life, read) })
 	var err error
-	select {
-	case err = <-read:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
+	r.follows, err = journal.Open(ctx, r.journal, journal.Sink{Begin: r.begin, Take: r.take, Ready: r.ready})
 	if err != nil {
-		r.Close()
 		return nil, fmt.Errorf("%s: %w", key.Name, err)
 	}
 	return r, nil
 }
 
 // Close stops following the stream.
-func (r *Registry[T]) Close() {
-	r.stop()
-	r.tasks.Wait()
-}
+func (r *Registry[T]) Close() { r.follows.Close() }
 
 // Find returns a definition, or reprise.ErrNotFound.
 func (r *Registry[T]) Find(id string) (Entry[T], error) {
@@ -101,7 +79,7 @@ func (r *Registry[T]) Find(id string) (Entry[T], error) {
 	defer r.mu.Unlock()
 	e, ok := r.entries[id]
 	if !ok {
-		return e, fmt.Errorf("%w: there is no %s %.64q", reprise.ErrNotFound, r.key.Name, id)
+		return e, fmt.Errorf("%w: there is no %s %.64q", reprise.ErrNotFound, r.name, id)
 	}
 	return e, nil
 }
@@ -136,55 +114,20 @@ func (r *Registry[T]) Set(ctx context.Context, id string, version uint64, value 
 	if err != nil {
 		return err
 	}
-	st, _, err := r.log.Create(ctx, r.key, unbounded)
-	if err != nil {
+	if _, err := r.journal.Make(ctx); err != nil {
 		return err
 	}
-	r.noteMade()
-	if r.version(id) != version {
+	r.mu.Lock()
+	now := r.entries[id].Version
+	r.mu.Unlock()
+	if now != version {
 		return fmt.Errorf("%w: it was changed at the same time", reprise.ErrConflict)
 	}
-	kept, err := st.Append(ctx, reprise.Event{Type: "change", Data: text, Format: reprise.FormatJSON})
+	kept, err := r.journal.Keep(ctx, text)
 	if err != nil {
 		return err
 	}
-	return r.await(ctx, kept, text)
-}
-
-func (r *Registry[T]) version(id string) uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.entries[id].Version
-}
-
-func (r *Registry[T]) noteMade() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	select {
-	case <-r.made:
-	default:
-		close(r.made)
-	}
-}
-
-// await waits until a record was applied or skipped, and reports a conflict if it was skipped.
-func (r *Registry[T]) await(ctx context.Context, kept reprise.Appended, text []byte) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, takeTimeout,
-		fmt.Errorf("%w: the change was kept and has not come back", reprise.ErrUnavailable))
-	defer cancel()
-	for {
-		r.mu.Lock()
-		taken, moved := r.taken, r.moved
-		r.mu.Unlock()
-		if taken.Epoch == kept.Epoch && taken.Seq >= kept.Last {
-			return r.counted(ctx, kept, text)
-		}
-		select {
-		case <-moved:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+	return r.counted(ctx, kept, text)
 }
 
 // counted reports a conflict unless the record was the first for its version. It reads the earlier records again.
@@ -194,8 +137,8 @@ func (r *Registry[T]) counted(ctx context.Context, kept reprise.Appended, text [
 		return err
 	}
 	first := uint64(0)
-	err := r.read(ctx, func(rec record[T], at uint64) bool {
-		if rec.ID == own.ID && rec.Version == own.Version && first == 0 {
+	err := r.journal.Read(ctx, func(text []byte, at uint64) bool {
+		if rec, ok := r.parse(text); ok && rec.ID == own.ID && rec.Version == own.Version && first == 0 {
 			first = at
 		}
 		return at < kept.Last
@@ -206,119 +149,49 @@ func (r *Registry[T]) counted(ctx context.Context, kept reprise.Appended, text [
 	return err
 }
 
-// read calls each for the stored records until it returns false.
-func (r *Registry[T]) read(ctx context.Context, each func(rec record[T], at uint64) bool) error {
-	st, err := r.log.Stream(ctx, r.key)
-	if err != nil {
-		return err
-	}
-	reader, err := st.Reader(ctx, reprise.Earliest())
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	for {
-		events, err := reader.Poll(ctx)
-		if err != nil || events.Len() == 0 {
-			return err
-		}
-		for e := range events.All() {
-			if rec, ok := r.parse(e.Data); ok && !each(rec, e.Seq) {
-				return nil
-			}
-		}
-	}
-}
-
 func (r *Registry[T]) parse(text []byte) (rec record[T], ok bool) {
 	if err := json.Unmarshal(text, &rec); err != nil {
-		r.opts.Logger.Error("a definition cannot be read", "stream", r.key.Name, "error", err)
+		r.logger.Error("a definition cannot be read", "stream", r.name, "error", err)
 		return rec, false
 	}
 	return rec, true
 }
 
-// run follows the stream until ctx is done. read receives one value: nil once everything was read, or the error.
-func (r *Registry[T]) run(ctx context.Context, read chan<- error) {
-	wait := backoff.Backoff{First: 50 * time.Millisecond, Most: time.Second}
-	first := true
-	ready := func() {
-		if wait.Reset(); first {
-			first = false
-			read <- nil
-		}
-	}
-	for {
-		err := r.follow(ctx, ready)
-		if first {
-			read <- err
-			return
-		}
-		if ctx.Err() != nil || wait.Wait(ctx) != nil {
-			return
-		}
-		r.opts.Logger.Debug("the definitions are read again", "stream", r.key.Name, "error", err)
-	}
+// begin begins to read the stream from its start.
+func (r *Registry[T]) begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.loading = map[string]Entry[T]{}
 }
 
-// follow reads the stream from its first event until an error.
-func (r *Registry[T]) follow(ctx context.Context, ready func()) error {
-	st, err := r.stream(ctx, ready)
-	if err != nil {
-		return err
+// take takes one record.
+func (r *Registry[T]) take(text []byte) {
+	rec, ok := r.parse(text)
+	if !ok {
+		return
 	}
-	reader, err := st.Reader(ctx, reprise.Earliest())
-	if err != nil {
-		return err
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.loading != nil {
+		apply(r.loading, rec)
+		return
 	}
-	defer reader.Close()
-	entries := map[string]Entry[T]{}
-	for {
-		changed := reader.Changed()
-		events, err := reader.Poll(ctx)
-		if err != nil {
-			return err
-		}
-		for e := range events.All() {
-			if rec, ok := r.parse(e.Data); ok {
-				apply(entries, rec)
-			}
-		}
-		if events.Len() > 0 {
-			continue
-		}
-		r.show(entries, reader.Cursor())
-		ready()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+	apply(r.entries, rec)
+	r.move()
 }
 
-// stream waits until the stream exists.
-func (r *Registry[T]) stream(ctx context.Context, ready func()) (*reprise.Stream, error) {
-	for {
-		st, err := r.log.Stream(ctx, r.key)
-		if !errors.Is(err, reprise.ErrNotFound) {
-			return st, err
-		}
-		ready()
-		var look <-chan time.Time
-		if r.log.Shared() {
-			look = time.After(r.opts.LookEvery)
-		}
-		select {
-		case <-look:
-		case <-r.made:
-			if err := backoff.Sleep(ctx, 10*time.Millisecond); err != nil { // it may have been removed
-				return nil, err
-			}
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
+// ready puts what was read into use.
+func (r *Registry[T]) ready() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.entries, r.loading = r.loading, nil
+	r.move()
+}
+
+// move tells of a change. The caller holds mu.
+func (r *Registry[T]) move() {
+	close(r.moved)
+	r.moved = make(chan struct{})
 }
 
 // apply applies a record if it is the next version.
@@ -329,16 +202,5 @@ func apply[T any](entries map[string]Entry[T], rec record[T]) {
 		delete(entries, rec.ID)
 	default:
 		entries[rec.ID] = Entry[T]{Version: rec.Version, Value: *rec.Value}
-	}
-}
-
-// show publishes entries to callers.
-func (r *Registry[T]) show(entries map[string]Entry[T], taken reprise.Cursor) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.taken != taken {
-		r.entries, r.taken = maps.Clone(entries), taken
-		close(r.moved)
-		r.moved = make(chan struct{})
 	}
 }

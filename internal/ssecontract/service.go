@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"reprise/sseclient"
+	"reprise/sse/sseclient"
 )
 
 // capabilities are the optional parts of the suite that sseclient has. "event-type-listeners" is for clients that must
@@ -35,7 +35,7 @@ type service struct {
 func newService() *service {
 	s := &service{ServeMux: http.NewServeMux(), quit: func() {}, streams: map[string]*stream{}}
 	s.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]any{"name": "reprise/sseclient", "capabilities": capabilities})
+		_ = json.NewEncoder(w).Encode(map[string]any{"name": "reprise/sse/sseclient", "capabilities": capabilities})
 	})
 	s.HandleFunc("DELETE /{$}", func(http.ResponseWriter, *http.Request) { s.quit() })
 	s.HandleFunc("POST /{$}", s.start)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/marker"
 	"reprise/store/logstore"
 	"reprise/store/memstore"
 	"reprise/store/natsstore"
@@ -115,9 +116,9 @@ func (o *Options) check(ctx context.Context, store reprise.Store) error {
 	case o.Unchecked:
 		return nil
 	case o.Unmarked:
-		return reprise.CompareWrappers(ctx, store)
+		return marker.Compare(ctx, store)
 	}
-	return reprise.CheckWrappers(ctx, store)
+	return marker.Check(ctx, store)
 }
 
 func wrap(ctx context.Context, inner reprise.Store, wrapper string, o *Options) (reprise.Store, error) {
@@ -142,12 +143,12 @@ func wrap(ctx context.Context, inner reprise.Store, wrapper string, o *Options) 
 var ErrKeys = errors.New("the keys of the store are missing")
 
 // loadKeys reads the keys of a store, or generates the first one for an empty store.
-func loadKeys(ctx context.Context, inner reprise.Store, o *Options) (*storewrap.Keyset, error) {
-	keys, err := storewrap.LoadKeyset(o.Keys)
+func loadKeys(ctx context.Context, inner reprise.Store, o *Options) (*reprise.Keyset, error) {
+	keys, err := loadKeyFile(o.Keys)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return keys, err
 	}
-	empty, err := reprise.IsEmpty(ctx, inner)
+	empty, err := marker.IsEmpty(ctx, inner)
 	switch {
 	case err != nil:
 		return nil, err
@@ -160,7 +161,7 @@ func loadKeys(ctx context.Context, inner reprise.Store, o *Options) (*storewrap.
 	case !o.MakeKeys:
 		return nil, fmt.Errorf("%w: there is no file %s", ErrKeys, o.Keys)
 	}
-	err = storewrap.CreateKeyFile(o.Keys, time.Now().UTC().Format("2006-01-02"))
+	err = createKeyFile(o.Keys, time.Now().UTC().Format("2006-01-02"))
 	if err == nil && o.Logger != nil {
 		o.Logger.Warn("a key was generated for the store: keep a copy, the data cannot be read without it",
 			"file", o.Keys)
@@ -168,7 +169,7 @@ func loadKeys(ctx context.Context, inner reprise.Store, o *Options) (*storewrap.
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	return storewrap.LoadKeyset(o.Keys)
+	return loadKeyFile(o.Keys)
 }
 
 func open(ctx context.Context, url string, logger *slog.Logger) (reprise.Store, error) {

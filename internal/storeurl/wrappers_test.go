@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"reprise"
+	"reprise/internal/marker"
 	"reprise/internal/storeurl"
 	"reprise/internal/testserver"
 	"reprise/store/storewrap"
@@ -105,9 +106,9 @@ func (f *fixture) good(wrappers, keys string) {
 func (f *fixture) refused(wrappers, keys string) {
 	f.t.Helper()
 	err := f.with(wrappers, keys, func(reprise.Store, *reprise.Log) {})
-	var refusal *reprise.WrapperError
+	var refusal *marker.Error
 	if !errors.As(err, &refusal) || !errors.Is(err, reprise.ErrInvalid) {
-		f.t.Errorf("opened as %q with %s: %v, want a WrapperError", wrappers, filepath.Base(keys), err)
+		f.t.Errorf("opened as %q with %s: %v, want a marker.Error", wrappers, filepath.Base(keys), err)
 		return
 	}
 	f.t.Log(err)
@@ -131,13 +132,13 @@ func (f *fixture) keyFile(name string, from ...string) string {
 func (f *fixture) newKey(name, id string) string {
 	f.t.Helper()
 	path := filepath.Join(f.dir, name)
-	check(f.t, storewrap.CreateKeyFile(path, id))
+	check(f.t, storeurl.CreateKeyFile(path, id))
 	return path
 }
 
 func TestStoreIsRefusedWithoutItsWrappers(t *testing.T) {
 	eachStore(t, func(t *testing.T, f *fixture) {
-		check(t, storewrap.CreateKeyFile(f.keys, "a"))
+		check(t, storeurl.CreateKeyFile(f.keys, "a"))
 		f.fill("compress+encrypt+")
 		other, same := f.newKey("b.keys", "b"), f.newKey("same.keys", "a")
 		for range 2 { // with the marker, and as a store of the version before, which has none
@@ -176,7 +177,7 @@ func (f *fixture) forgetMarker() {
 
 func TestKeysAreRotated(t *testing.T) {
 	eachStore(t, func(t *testing.T, f *fixture) {
-		check(t, storewrap.CreateKeyFile(f.keys, "a"))
+		check(t, storeurl.CreateKeyFile(f.keys, "a"))
 		f.fill("encrypt+")
 		b := f.newKey("b.keys", "b")
 		both := f.keyFile("both.keys", b, f.keys)
@@ -185,7 +186,7 @@ func TestKeysAreRotated(t *testing.T) {
 		f.refused("encrypt+", b)
 		retire := func() (err error) {
 			check(t, f.with("encrypt+", both, func(store reprise.Store, log *reprise.Log) {
-				err = store.(*storewrap.Encrypted).Retire(context.Background(), "a")
+				err = storewrap.Retire(context.Background(), store, "a")
 			}))
 			return err
 		}

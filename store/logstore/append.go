@@ -9,15 +9,16 @@ import (
 	"slices"
 
 	"reprise"
+	"reprise/store/internal/driver"
 )
 
 // Append stores all batches in one commit, which it may share with other calls.
 func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs []error) {
-	defer func() { storeErrors(ctx, errs) }()
-	if err := s.enter(ctx); err != nil {
+	defer func() { driver.Map(ctx, errs, storeError) }()
+	if err := s.use.Enter(ctx); err != nil {
 		return slices.Repeat([]error{err}, len(reqs))
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	err := s.commit(ctx, &change{stage: func(g *group) error {
 		streams := make([]*stream, len(reqs))
 		for i := range reqs {
@@ -28,10 +29,7 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs 
 		}
 		for i := range reqs {
 			if err := g.stageAppend(streams[i], &reqs[i]); err != nil {
-				if errs == nil {
-					errs = make([]error, len(reqs))
-				}
-				errs[i] = err
+				errs = driver.Refuse(errs, len(reqs), i, err)
 			}
 		}
 		return nil
@@ -39,15 +37,7 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs 
 	if err == nil {
 		return errs
 	}
-	if errs == nil {
-		return slices.Repeat([]error{err}, len(reqs))
-	}
-	for i := range errs {
-		if errs[i] == nil {
-			errs[i] = err
-		}
-	}
-	return errs
+	return driver.Fail(errs, len(reqs), err)
 }
 
 // stageAppend adds a batch of st, which may be nil or a mark, to the group, or returns why it is rejected.
@@ -85,21 +75,10 @@ func (g *group) append(id uint64, owner reprise.Owner, req *reprise.AppendReques
 
 // accepts returns the first reason not to store req, or nil.
 func (st *stream) accepts(req *reprise.AppendRequest) error {
-	info := &st.info
-	switch {
-	case info.Epoch != req.Epoch:
-		return reprise.ErrNotFound
-	case req.Owner != info.Owner && req.Owner.Fence <= info.Owner.Fence:
-		return fmt.Errorf("%w: the stream is that of %q with fence %d", reprise.ErrFenced, info.Owner.Name,
-			info.Owner.Fence)
-	case info.End != nil:
-		return reprise.ErrEnded
-	case req.First != info.Tail+1:
-		return fmt.Errorf("%w: a batch that begins with %d, the tail is %d", reprise.ErrConflict, req.First, info.Tail)
-	case req.Revision != info.Revision:
-		return fmt.Errorf("%w: an append that relies on revision %d of the configuration, not %d", reprise.ErrConflict,
-			req.Revision, info.Revision)
-	case req.Count < 1 || req.Count > math.MaxUint32:
+	if err := driver.Refusal(&st.info, req); err != nil {
+		return err
+	}
+	if req.Count < 1 || req.Count > math.MaxUint32 {
 		return fmt.Errorf("%w: a batch of %d events", reprise.ErrInvalid, req.Count)
 	}
 	return nil
@@ -110,10 +89,10 @@ func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 	first *reprise.AppendRequest,
 ) (_ reprise.StreamInfo, err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return reprise.StreamInfo{}, err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	if info.Revision > 0 {
 		return s.configure(ctx, &info)
 	}
@@ -183,7 +162,7 @@ func (g *group) create(info reprise.StreamInfo) (id uint64, err error) {
 func filledInfo(info reprise.StreamInfo, first *reprise.AppendRequest) reprise.StreamInfo {
 	info.Tail, info.Bytes = first.First+uint64(first.Count)-1, first.Kept
 	info.Earliest = max(info.Earliest, first.Earliest)
-	info.Producers = remembered(nil, first.Producers)
+	info.Producers = driver.Remember(nil, first.Producers)
 	if first.End != nil {
 		end := *first.End
 		end.Data = bytes.Clone(end.Data)

@@ -14,11 +14,11 @@ import (
 // are no longer needed, the snapshot, and the batches of each stream. It may take long. Appends may continue meanwhile.
 func (s *Store) Check(ctx context.Context) (wrong []string, err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return nil, err
 	}
 	wrong, err = s.checkFiles(ctx)
-	s.use.RUnlock()
+	s.use.Leave()
 	if err != nil {
 		return wrong, err
 	}
@@ -143,10 +143,10 @@ type Stats struct {
 // Stats measures the store. It does not read from the disk.
 func (s *Store) Stats(ctx context.Context) (_ Stats, err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return Stats{}, err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	stats := Stats{Segments: len(s.segments), SnapshotBytes: s.snapshotBytes, ReplayBytes: s.sinceSnapshot}

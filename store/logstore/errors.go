@@ -65,10 +65,3 @@ func storeError(ctx context.Context, err error) error {
 
 // isFull reports whether err means that the disk has no room.
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
-
-// storeErrors applies storeError to each of errs in place.
-func storeErrors(ctx context.Context, errs []error) {
-	for i := range errs {
-		errs[i] = storeError(ctx, errs[i])
-	}
-}

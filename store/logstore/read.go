@@ -17,10 +17,10 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 	_ reprise.Page, err error,
 ) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return reprise.Page{}, err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	v, err := s.view(key, after, maxBytes)
 	if err != nil {
 		return reprise.Page{}, err
@@ -123,10 +123,10 @@ func (v *view) read() ([]reprise.Batch, error) {
 // that it returns.
 func (s *Store) List(ctx context.Context, q reprise.ListQuery) (_ reprise.ListPage, err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return reprise.ListPage{}, err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	ids, next, err := s.index.Page(q, s.lastID)
@@ -145,10 +145,10 @@ func (s *Store) List(ctx context.Context, q reprise.ListQuery) (_ reprise.ListPa
 // Sizes returns the size of each tenant; see reprise.Sizer. It takes O(1) time for each tenant.
 func (s *Store) Sizes(ctx context.Context) (_ map[reprise.Tenant]reprise.Size, err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return nil, err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	sizes := make(map[reprise.Tenant]reprise.Size, len(s.tenants))

@@ -11,10 +11,10 @@ import (
 // there is one.
 func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) (err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	return s.commit(ctx, &change{removes: true, stage: func(g *group) error {
 		if spec.Trim != 0 {
 			return g.trim(key, &spec)
@@ -62,10 +62,10 @@ func (g *group) remove(key reprise.StreamKey, spec *reprise.RemoveSpec) error {
 // the marks that remain have no effect.
 func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (_ []reprise.StreamInfo, err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return nil, err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	var swept []reprise.StreamInfo
 	err = s.commit(ctx, &change{removes: true, stage: func(g *group) error {
 		swept = nil

@@ -7,6 +7,7 @@ import (
 
 	"reprise"
 	"reprise/internal/listing"
+	"reprise/store/internal/driver"
 )
 
 // state is the state of all streams: the result of all records of the log, applied in order. The same function applies
@@ -244,7 +245,7 @@ func (s *state) append(st *stream, r *record, seg *segment) error {
 		st.info.Owner = *r.owner
 	}
 	if len(r.producers) > 0 {
-		st.info.Producers = remembered(st.info.Producers, r.producers)
+		st.info.Producers = driver.Remember(slices.Clone(st.info.Producers), r.producers) // readers keep the old
 	}
 	if r.end != nil {
 		st.info.End = r.end
@@ -252,22 +253,6 @@ func (s *state) append(st *stream, r *record, seg *segment) error {
 	}
 	s.window(st, max(st.info.Earliest, r.earliest), r.first+r.count-1, r.kept)
 	return nil
-}
-
-// remembered returns the producers of a stream after an append, in a new slice, because readers keep the previous one.
-func remembered(known, fresh []reprise.Producer) []reprise.Producer {
-	next := make([]reprise.Producer, 0, len(known)+len(fresh))
-	for _, p := range known {
-		if !slices.ContainsFunc(fresh, func(f reprise.Producer) bool { return f.ID == p.ID }) {
-			next = append(next, p)
-		}
-	}
-	for i, p := range fresh {
-		if !slices.ContainsFunc(fresh[i+1:], func(f reprise.Producer) bool { return f.ID == p.ID }) {
-			next = append(next, p)
-		}
-	}
-	return next[max(0, len(next)-reprise.MaxProducers):]
 }
 
 // holder returns the index of the batch that holds the event seq, or of the next one.

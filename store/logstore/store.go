@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"reprise"
+	"reprise/store/internal/driver"
 )
 
 // Options are the settings of Open. The zero value of each field means its default.
@@ -47,8 +48,7 @@ type Store struct {
 	lock *os.File // nil for a disk of tests
 
 	// use is held for reading by each call and for writing by Close.
-	use    sync.RWMutex
-	closed bool
+	use driver.Gate
 
 	queued queued
 	// turn is held by a goroutine that changes the state. Only that goroutine may read the state without mu.
@@ -179,13 +179,9 @@ func open(d disk, o Options) (*Store, error) {
 // Close records that the store was closed and closes the files. It waits for calls under way.
 func (s *Store) Close() (err error) {
 	defer func() { err = storeError(context.Background(), err) }()
-	s.use.Lock()
-	if s.closed {
-		s.use.Unlock()
+	if !s.use.Close() {
 		return nil
 	}
-	s.closed = true
-	s.use.Unlock()
 	close(s.keeper.stop)
 	s.keeper.work.Wait()
 	// The last commit that changes something is then not the last commit of the log, so that damage to it can be told
@@ -209,17 +205,4 @@ func (s *Store) closeFiles() (err error) {
 		err = errors.Join(err, seg.file.Close())
 	}
 	return err
-}
-
-// enter begins a call. If the error is nil, the caller must call s.use.RUnlock.
-func (s *Store) enter(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	s.use.RLock()
-	if s.closed {
-		s.use.RUnlock()
-		return reprise.ErrClosed
-	}
-	return nil
 }

@@ -2,10 +2,10 @@ package memstore
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"reprise"
+	"reprise/store/internal/driver"
 )
 
 // Append stores batches; see reprise.Store. It keeps the Bytes of each request
@@ -21,10 +21,7 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) []erro
 	var errs []error
 	for i := range reqs {
 		if err := s.append(&reqs[i]); err != nil {
-			if errs == nil {
-				errs = make([]error, len(reqs))
-			}
-			errs[i] = err
+			errs = driver.Refuse(errs, len(reqs), i, err)
 		}
 	}
 	return errs
@@ -66,7 +63,7 @@ func (st *stream) append(req *reprise.AppendRequest) error {
 	newOwner := req.Owner != info.Owner
 	if newOwner && req.Owner.Fence <= info.Owner.Fence || info.End != nil || req.First != info.Tail+1 ||
 		req.Revision != info.Revision {
-		return st.refusal(req)
+		return driver.Refusal(info, req)
 	}
 	kept, bytes := info.Kept(), info.Bytes
 	if newOwner {
@@ -84,22 +81,6 @@ func (st *stream) append(req *reprise.AppendRequest) error {
 	return nil
 }
 
-// refusal is the first reason not to store req, which there is. The caller holds st.mu.
-func (st *stream) refusal(req *reprise.AppendRequest) error {
-	switch info := &st.info; {
-	case req.Owner != info.Owner && req.Owner.Fence <= info.Owner.Fence:
-		return fmt.Errorf("%w: the stream is that of %q with fence %d", reprise.ErrFenced, info.Owner.Name,
-			info.Owner.Fence)
-	case info.End != nil:
-		return reprise.ErrEnded
-	case req.First == info.Tail+1:
-		return fmt.Errorf("%w: an append that relies on revision %d of the configuration, not %d", reprise.ErrConflict,
-			req.Revision, info.Revision)
-	default:
-		return fmt.Errorf("%w: a batch that begins with %d, the tail is %d", reprise.ErrConflict, req.First, info.Tail)
-	}
-}
-
 // end marks st as ended. The caller holds mu and, unless it holds mu for writing, st.mu.
 func (s *Store) end(st *stream, end reprise.End) {
 	st.info.End = &end
@@ -115,12 +96,5 @@ func (st *stream) remember(fresh []reprise.Producer) {
 	if st.shared {
 		known, st.shared = slices.Clone(known), false
 	}
-	for _, p := range fresh {
-		known = slices.DeleteFunc(known, func(k reprise.Producer) bool { return k.ID == p.ID })
-		if len(known) >= reprise.MaxProducers {
-			known = slices.Delete(known, 0, len(known)-reprise.MaxProducers+1)
-		}
-		known = append(known, p)
-	}
-	st.info.Producers = known
+	st.info.Producers = driver.Remember(known, fresh)
 }

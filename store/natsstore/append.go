@@ -3,17 +3,17 @@ package natsstore
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"reprise"
+	"reprise/store/internal/driver"
 )
 
 // Append stores batches; see reprise.Store. Each batch is a message that the server accepts only if the newest message
 // of its stream is the expected one. All messages are sent at once, and then Append waits for all answers. A batch that
 // is too large for one message costs one more round trip.
 func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs []error) {
-	defer func(caller context.Context) { storeErrors(caller, errs) }(ctx)
+	defer func(caller context.Context) { driver.Map(caller, errs, storeError) }(ctx)
 	ctx, leave, err := s.enter(ctx)
 	if err != nil {
 		return slices.Repeat([]error{err}, len(reqs))
@@ -27,10 +27,7 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs 
 	a.run(ctx)
 	for i := range a.items {
 		if err := a.items[i].err; err != nil {
-			if errs == nil {
-				errs = make([]error, len(reqs))
-			}
-			errs[i] = err
+			errs = driver.Refuse(errs, len(reqs), i, err)
 		}
 	}
 	return errs
@@ -159,20 +156,12 @@ func (a *appends) check(item *appendItem) bool {
 
 // refusal returns the error with which a stream in the state st rejects a request, or nil.
 func refusal(st *state, req *reprise.AppendRequest) error {
-	switch {
-	case st.gone || st.epoch != req.Epoch:
+	if st.gone {
 		return reprise.ErrNotFound
-	case req.Owner != st.owner && req.Owner.Fence <= st.owner.Fence:
-		return fmt.Errorf("%w: the owner is %q", reprise.ErrFenced, st.owner.Name)
-	case st.end != nil:
-		return reprise.ErrEnded
-	case req.First != st.tail+1:
-		return fmt.Errorf("%w: a batch that begins with %d, the tail is %d", reprise.ErrConflict, req.First, st.tail)
-	case req.Revision != st.revision:
-		return fmt.Errorf("%w: an append that relies on revision %d of the configuration, not %d", reprise.ErrConflict,
-			req.Revision, st.revision)
 	}
-	return nil
+	return driver.Refusal(&reprise.StreamInfo{
+		Epoch: st.epoch, Owner: st.owner, End: st.end, Tail: st.tail, Revision: st.revision,
+	}, req)
 }
 
 // send writes the messages of items.
@@ -293,10 +282,5 @@ func withProducers(known, fresh []reprise.Producer) []reprise.Producer {
 	if len(fresh) == 0 {
 		return known
 	}
-	all := slices.Clone(known)
-	for _, p := range fresh {
-		all = slices.DeleteFunc(all, func(k reprise.Producer) bool { return k.ID == p.ID })
-		all = append(all, p)
-	}
-	return all[max(0, len(all)-reprise.MaxProducers):]
+	return driver.Remember(slices.Clone(known), fresh)
 }

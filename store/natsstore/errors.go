@@ -34,13 +34,6 @@ func storeError(ctx context.Context, err error) error {
 	return border.Error(ctx, err, ErrDamaged, errNewer, errBehind)
 }
 
-// storeErrors applies storeError to each of errs in place.
-func storeErrors(ctx context.Context, errs []error) {
-	for i := range errs {
-		errs[i] = storeError(ctx, errs[i])
-	}
-}
-
 // Error codes of JetStream that the store distinguishes; see server/errors.json of nats-server.
 const (
 	codeNoMessage   = 10037

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"reprise"
+	"reprise/store/internal/driver"
 )
 
 // Store is a reprise.Store in NATS JetStream. It is safe for concurrent use. Any number of Stores may share the same
@@ -39,8 +39,7 @@ type Store struct {
 	watch watch
 
 	// use is held for reading by each call, and for writing by Close.
-	use    sync.RWMutex
-	closed bool
+	use driver.Gate
 }
 
 const (
@@ -211,30 +210,22 @@ func (s *Store) enter(ctx context.Context) (bounded context.Context, leave func(
 func (s *Store) enterFor(ctx context.Context, timeout time.Duration) (
 	bounded context.Context, leave func(), err error,
 ) {
-	if ctx.Err() != nil {
-		return nil, nil, context.Cause(ctx)
-	}
-	s.use.RLock()
-	if s.closed {
-		s.use.RUnlock()
-		return nil, nil, reprise.ErrClosed
+	if err := s.use.Enter(ctx); err != nil {
+		return nil, nil, err
 	}
 	bounded, cancel := withTimeout(ctx, timeout)
 	return bounded, func() {
 		cancel()
-		s.use.RUnlock()
+		s.use.Leave()
 	}, nil
 }
 
 // Close ends the connection; see reprise.Store.
 func (s *Store) Close() (err error) {
 	defer func() { err = storeError(context.Background(), err) }()
-	s.use.Lock()
-	defer s.use.Unlock()
-	if s.closed {
+	if !s.use.Close() {
 		return nil
 	}
-	s.closed = true
 	s.tidy.stop()
 	s.watch.end()
 	s.wire.close()

@@ -87,11 +87,10 @@ func (w *watch) end() {
 // connection.
 func (s *Store) Watch(key reprise.StreamKey, moved func()) (stop func(), err error) {
 	defer func() { err = storeError(context.Background(), err) }()
-	s.use.RLock()
-	defer s.use.RUnlock()
-	if s.closed {
-		return nil, reprise.ErrClosed
+	if err := s.use.Enter(context.Background()); err != nil {
+		return nil, err
 	}
+	defer s.use.Leave()
 	w, me := &s.watch, &watcher{moved}
 	subject := s.subjects.watch(key)
 	w.mu.Lock()

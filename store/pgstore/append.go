@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"reprise"
+	"reprise/store/internal/driver"
 )
 
 const appendStatement = `SELECT * FROM {schema}.append($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
@@ -20,11 +21,11 @@ func checksum(b []byte) int32 { return int32(crc32.Checksum(b, castagnoli)) }
 
 // Append stores all batches in one transaction and one round trip; see reprise.Store.
 func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs []error) {
-	defer func() { storeErrors(ctx, errs) }()
-	if err := s.enter(ctx); err != nil {
+	defer func() { driver.Map(ctx, errs, storeError) }()
+	if err := s.use.Enter(ctx); err != nil {
 		return slices.Repeat([]error{err}, len(reqs))
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	return s.append(ctx, reqs)
 }
 

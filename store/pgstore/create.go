@@ -3,10 +3,10 @@ package pgstore
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"reprise"
+	"reprise/store/internal/driver"
 )
 
 const createStatement = `SELECT * FROM {schema}.establish($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
@@ -17,10 +17,10 @@ var _ reprise.CreateAppender = (*Store)(nil)
 // Create makes a stream in a transaction of its own; see reprise.Store.
 func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (_ reprise.StreamInfo, err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return reprise.StreamInfo{}, err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	if info.Revision > 0 {
 		return s.configure(ctx, &info)
 	}
@@ -45,10 +45,10 @@ func (s *Store) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	first reprise.AppendRequest,
 ) (_ reprise.StreamInfo, err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return reprise.StreamInfo{}, err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	p, err := createParams(&info)
 	if err != nil {
 		return reprise.StreamInfo{}, err
@@ -71,20 +71,11 @@ func (s *Store) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 		return reprise.StreamInfo{}, refused[0]
 	case e.made:
 		e.kept.Earliest, e.kept.Tail, e.kept.Bytes = max(1, first.Earliest), uint64(first.Count), first.Kept
-		e.kept.End, e.kept.Producers = first.End, newestOfEach(first.Producers)
+		e.kept.End, e.kept.Producers = first.End, driver.Remember(nil, first.Producers)
 	case !e.kept.Config.Equal(info.Config):
 		return reprise.StreamInfo{}, reprise.ErrConflict
 	}
 	return e.kept, nil
-}
-
-// newestOfEach returns the newest reprise.MaxProducers appends of a batch, the newest of each producer.
-func newestOfEach(list []reprise.Producer) (kept []reprise.Producer) {
-	for _, p := range list {
-		kept = slices.DeleteFunc(kept, func(k reprise.Producer) bool { return k.ID == p.ID })
-		kept = append(kept, p)
-	}
-	return kept[max(0, len(kept)-reprise.MaxProducers):]
 }
 
 // createParams returns the parameters of the SQL function establish.

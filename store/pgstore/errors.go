@@ -30,13 +30,6 @@ func storeError(ctx context.Context, err error) error {
 	return border.Error(ctx, kindOf(err), ErrRefused, ErrNewer, ErrNotOurs, ErrDamaged)
 }
 
-// storeErrors applies storeError to each of errs in place.
-func storeErrors(ctx context.Context, errs []error) {
-	for i := range errs {
-		errs[i] = storeError(ctx, errs[i])
-	}
-}
-
 // kindOf wraps a permanent error of the server in the sentinel that names its kind.
 func kindOf(err error) error {
 	// Codes: https://www.postgresql.org/docs/current/errcodes-appendix.html

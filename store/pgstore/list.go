@@ -11,10 +11,10 @@ import (
 // List reads rows by descending id; see reprise.Store. Each kind of selection has its own index.
 func (s *Store) List(ctx context.Context, q reprise.ListQuery) (_ reprise.ListPage, err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return reprise.ListPage{}, err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	before := int64(1<<63 - 1)
 	if q.After != "" {
 		var err error

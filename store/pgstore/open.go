@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"reprise"
+	"reprise/store/internal/driver"
 )
 
 // Store is a reprise.Store in PostgreSQL. It implements reprise.Concurrent, reprise.Watcher, reprise.Sweeper and
@@ -25,8 +26,7 @@ type Store struct {
 	name string
 
 	// use is held for reading by each call and for writing by Close.
-	use    sync.RWMutex
-	closed bool
+	use driver.Gate
 
 	watches  watches
 	renewals renewals
@@ -110,13 +110,9 @@ func (s *Store) ConcurrentAppends() int { return s.opts.Commits }
 // Close closes all connections. It waits for calls under way.
 func (s *Store) Close() (err error) {
 	defer func() { err = storeError(context.Background(), err) }()
-	s.use.Lock()
-	if s.closed {
-		s.use.Unlock()
+	if !s.use.Close() {
 		return nil
 	}
-	s.closed = true
-	s.use.Unlock()
 	s.end()
 	s.background.Wait()
 	patience := time.AfterFunc(closePatience, s.sockets.closeAll)
@@ -127,19 +123,6 @@ func (s *Store) Close() (err error) {
 
 // closePatience is how long Close waits for an answer of the server.
 const closePatience = time.Second
-
-// enter begins a call. If the error is nil, the caller calls s.use.RUnlock.
-func (s *Store) enter(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	s.use.RLock()
-	if s.closed {
-		s.use.RUnlock()
-		return reprise.ErrClosed
-	}
-	return nil
-}
 
 // statements are the statements of a Store, with the name of its schema filled in.
 type statements struct {

@@ -50,10 +50,10 @@ func (s *Store) tidyLoop() {
 // window of a stream. Every Store calls it periodically; see Options.TidyEvery.
 func (s *Store) Tidy(ctx context.Context) (err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	return storeError(ctx, s.tidy(ctx))
 }
 

@@ -23,10 +23,10 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 	_ reprise.Page, err error,
 ) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return reprise.Page{}, err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	for try := 0; ; try++ {
 		var c *collector
 		p := new(params).text(key.String()).int8(bigint(after)).int8(int64(maxBytes)).int8(now()).

@@ -47,10 +47,10 @@ const (
 // their partition.
 func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) (err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	p := new(params).text(key.String()).text(string(spec.Epoch))
 	hashes := hashList{hashOf(key)}
 	switch {
@@ -113,10 +113,10 @@ const (
 // Sweep removes expired streams, which it finds by an index; see reprise.Sweeper.
 func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (_ []reprise.StreamInfo, err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return nil, err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	if err := s.commit(ctx, nil, statement{sql: s.sql.forget, p: new(params).int8(nanos(now))}); err != nil {
 		return nil, err
 	}
@@ -137,10 +137,10 @@ func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 // Sizes adds up the rows of all streams; see reprise.Sizer.
 func (s *Store) Sizes(ctx context.Context) (_ map[reprise.Tenant]reprise.Size, err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return nil, err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	return s.sizes(ctx)
 }
 

@@ -91,10 +91,10 @@ func (w *watches) init() { w.byHash = map[keyHash]map[*watch]struct{}{} }
 // listening connection and the poller.
 func (s *Store) Watch(key reprise.StreamKey, moved func()) (stop func(), err error) {
 	defer func() { err = storeError(context.Background(), err) }()
-	if err := s.enter(context.Background()); err != nil {
+	if err := s.use.Enter(context.Background()); err != nil {
 		return nil, err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	w := &watch{key: key, moved: moved}
 	hash := hashOf(key)
 	s.watches.mu.Lock()

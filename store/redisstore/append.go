@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"reprise"
+	"reprise/store/internal/driver"
 )
 
 // Limits of requests and bytes in one script, so that a script does not block the server for long.
@@ -32,7 +33,7 @@ const (
 // Append sends all requests in one round trip. It takes more round trips if a request ends its stream, or if the server
 // has restarted.
 func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs []error) {
-	defer func() { storeErrors(ctx, errs) }()
+	defer func() { driver.Map(ctx, errs, storeError) }()
 	bounded, leave, err := s.enter(ctx)
 	if err != nil {
 		return slices.Repeat([]error{err}, len(reqs))
@@ -81,10 +82,7 @@ type appending struct {
 }
 
 func (a *appending) refuse(i int, err error) {
-	if a.errs == nil {
-		a.errs = make([]error, len(a.reqs))
-	}
-	a.errs[i] = err
+	a.errs = driver.Refuse(a.errs, len(a.reqs), i, err)
 }
 
 // noteEnds adds streams to the expiry queue before they end. Sweep ignores an entry whose stream has not ended, but a

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"reprise"
+	"reprise/store/internal/driver"
 )
 
 // Create looks for the stream, assigns it a number, adds it to the lists and then creates it. Because of this order, a
@@ -67,7 +67,7 @@ func (s *Store) create(ctx context.Context, info *reprise.StreamInfo, first *rep
 	made.Earliest = info.Tail + 1
 	if first != nil {
 		made.Earliest, made.Tail, made.Bytes = max(1, first.Earliest), uint64(first.Count), first.Kept
-		made.End, made.Producers = first.End, newestOfEach(first.Producers)
+		made.End, made.Producers = first.End, driver.Remember(nil, first.Producers)
 	}
 	number, err := s.enlist(ctx, &made)
 	if err != nil {
@@ -114,15 +114,6 @@ func (s *Store) createArgs(info *reprise.StreamInfo, first *reprise.AppendReques
 		args = append(args, "l", marshalLineage(info.Epoch, info.Lineage))
 	}
 	return args, nil
-}
-
-// newestOfEach returns the newest reprise.MaxProducers appends of a batch, the newest of each producer.
-func newestOfEach(list []reprise.Producer) (kept []reprise.Producer) {
-	for _, p := range list {
-		kept = slices.DeleteFunc(kept, func(k reprise.Producer) bool { return k.ID == p.ID })
-		kept = append(kept, p)
-	}
-	return kept[max(0, len(kept)-reprise.MaxProducers):]
 }
 
 // lookUp finds a stream with a configuration. A stream that may have lost events moves to another epoch first.

@@ -13,10 +13,3 @@ var ErrDamaged = errors.New("damaged")
 // storeError maps each error that leaves the Store; see package border. ctx is the caller's context, without the
 // timeout of the store.
 func storeError(ctx context.Context, err error) error { return border.Error(ctx, err, ErrDamaged) }
-
-// storeErrors applies storeError to each of errs in place.
-func storeErrors(ctx context.Context, errs []error) {
-	for i := range errs {
-		errs[i] = storeError(ctx, errs[i])
-	}
-}

@@ -18,7 +18,7 @@ func TestReadTakesLittleMoreThanThePage(t *testing.T) {
 	info := create(t, s, "s")
 	write(t, s, &info, small, 10)
 	write(t, s, &info, large, 32<<10)
-	for _, maxBytes := range []int{1, page, 4 * page, page} { // the first one is that of reprise.CheckWrappers
+	for _, maxBytes := range []int{1, page, 4 * page, page} { // the first one is that of marker.Check
 		before := sent(t, on)
 		got, err := s.Read(t.Context(), info.Key, 0, maxBytes)
 		must(t, err)

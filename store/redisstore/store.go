@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"reprise"
+	"reprise/store/internal/driver"
 )
 
 // Restart says whether a restart of the server may lose acknowledged events.
@@ -76,8 +77,7 @@ type Store struct {
 	publish, me string
 
 	// use is held for reading by each call and for writing by Close.
-	use    sync.RWMutex
-	closed bool
+	use driver.Gate
 
 	watches  watches
 	replays  replays
@@ -134,12 +134,9 @@ func (s *Store) ConcurrentAppends() int { return concurrentAppends }
 // Close ends a search that Sizes has started, and closes the connections; see reprise.Store.
 func (s *Store) Close() (err error) {
 	defer func() { err = storeError(context.Background(), err) }()
-	s.use.Lock()
-	defer s.use.Unlock()
-	if s.closed {
+	if !s.use.Close() {
 		return nil
 	}
-	s.closed = true
 	s.searches.close()
 	s.watches.close()
 	s.client.Close()
@@ -148,14 +145,9 @@ func (s *Store) Close() (err error) {
 
 // enter begins a call. If the error is nil, the caller must use the returned context and must call leave.
 func (s *Store) enter(ctx context.Context) (bounded context.Context, leave func(), err error) {
-	if ctx.Err() != nil {
-		return nil, nil, context.Cause(ctx)
-	}
-	s.use.RLock()
-	if s.closed {
-		s.use.RUnlock()
-		return nil, nil, reprise.ErrClosed
+	if err := s.use.Enter(ctx); err != nil {
+		return nil, nil, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, s.opts.Timeout)
-	return bounded, func() { cancel(); s.use.RUnlock() }, nil
+	return bounded, func() { cancel(); s.use.Leave() }, nil
 }

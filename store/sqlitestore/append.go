@@ -10,6 +10,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"reprise"
+	"reprise/store/internal/driver"
 )
 
 // largeBytes is the size from which a batch is written to the table batches directly. A smaller batch is cheaper if it
@@ -75,11 +76,11 @@ func nothing(*sqlite.Stmt) {}
 // Append stores all batches in one transaction: a row of the journal, and a row of the
 // table batches for each large one.
 func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs []error) {
-	defer func() { storeErrors(ctx, errs) }()
-	if err := s.enter(ctx); err != nil {
+	defer func() { driver.Map(ctx, errs, storeError) }()
+	if err := s.use.Enter(ctx); err != nil {
 		return slices.Repeat([]error{err}, len(reqs))
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	w := &s.writer
 	err := s.takeToAppend(ctx)
 	if err != nil {
@@ -95,16 +96,7 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs 
 		err = w.store()
 	}
 	if err != nil {
-		if errs == nil {
-			errs = make([]error, len(reqs))
-		}
-		err = storeError(context.Background(), err)
-		for i := range errs {
-			if errs[i] == nil {
-				errs[i] = err
-			}
-		}
-		return errs
+		return driver.Fail(errs, len(reqs), storeError(context.Background(), err))
 	}
 	for i := range w.staged {
 		req := w.staged[i].req
@@ -135,10 +127,7 @@ func (s *Store) stage(ctx context.Context, reqs []reprise.AppendRequest) (errs [
 			err = fmt.Errorf("%w: two batches of one stream in a commit", reprise.ErrConflict)
 		}
 		if err != nil {
-			if errs == nil {
-				errs = make([]error, len(reqs))
-			}
-			errs[i] = err
+			errs = driver.Refuse(errs, len(reqs), i, err)
 			continue
 		}
 		st.round = w.round
@@ -167,22 +156,10 @@ func (s *Store) stage(ctx context.Context, reqs []reprise.AppendRequest) (errs [
 func (st *stream) accepts(req *reprise.AppendRequest, now time.Time) error {
 	st.mu.RLock()
 	defer st.mu.RUnlock()
-	switch {
-	case st.state(now) != nil, st.info.Epoch != req.Epoch:
+	if st.state(now) != nil {
 		return reprise.ErrNotFound
-	case req.Owner != st.info.Owner && req.Owner.Fence <= st.info.Owner.Fence:
-		return fmt.Errorf("%w: the stream is that of %q with fence %d", reprise.ErrFenced, st.info.Owner.Name,
-			st.info.Owner.Fence)
-	case st.info.End != nil:
-		return reprise.ErrEnded
-	case req.First != st.info.Tail+1:
-		return fmt.Errorf("%w: a batch that begins with %d, the tail is %d", reprise.ErrConflict, req.First,
-			st.info.Tail)
-	case req.Revision != st.info.Revision:
-		return fmt.Errorf("%w: an append that relies on revision %d of the configuration, not %d", reprise.ErrConflict,
-			req.Revision, st.info.Revision)
 	}
-	return nil
+	return driver.Refusal(&st.info, req)
 }
 
 // store writes the staged requests. A small commit is one statement, and therefore its own transaction. The caller has
@@ -250,23 +227,10 @@ func (g *staged) apply() {
 	st.info.Earliest = max(st.info.Earliest, req.Earliest)
 	st.info.Bytes = req.Kept
 	st.info.End = req.End
-	st.info.Producers = remember(st.info.Producers, req.Producers)
-	st.forgetTrimmed()
-}
-
-// remember returns known with the fresh producers merged in; known is unchanged.
-func remember(known, fresh []reprise.Producer) []reprise.Producer {
-	for _, p := range fresh {
-		next := make([]reprise.Producer, 0, len(known)+1)
-		for _, k := range known {
-			if k.ID != p.ID {
-				next = append(next, k)
-			}
-		}
-		next = append(next, p)
-		known = next[max(0, len(next)-reprise.MaxProducers):]
+	if len(req.Producers) > 0 { // readers keep the old
+		st.info.Producers = driver.Remember(slices.Clone(st.info.Producers), req.Producers)
 	}
-	return known
+	st.forgetTrimmed()
 }
 
 // forgetTrimmed drops pending batches before the window. The caller holds mu.

@@ -12,10 +12,10 @@ import (
 // and opens like any other. It is not synced.
 func (s *Store) Backup(ctx context.Context, path string) (err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	return s.read(ctx, func(conn *sqlite.Conn) error {
 		return sqlitex.ExecuteTransient(conn, "VACUUM INTO ?", &sqlitex.ExecOptions{Args: []any{path}})
 	})

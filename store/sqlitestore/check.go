@@ -17,11 +17,11 @@ import (
 // meanwhile.
 func (s *Store) Check(ctx context.Context) (wrong []string, err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return nil, err
 	}
 	wrong, err = s.checkPages(ctx)
-	s.use.RUnlock()
+	s.use.Leave()
 	if err != nil {
 		return wrong, err
 	}

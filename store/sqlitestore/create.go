@@ -9,6 +9,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"reprise"
+	"reprise/store/internal/driver"
 )
 
 // Create inserts the row of a stream. It is durable when Create returns.
@@ -28,10 +29,10 @@ func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 	first *reprise.AppendRequest,
 ) (_ reprise.StreamInfo, err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return reprise.StreamInfo{}, err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	w := &s.writer
 	if err := w.take(ctx); err != nil {
 		return reprise.StreamInfo{}, err
@@ -98,7 +99,7 @@ func (w *writer) insertStream(info reprise.StreamInfo, old *stream, first *repri
 	if first != nil {
 		st.info.Tail, st.info.Bytes, st.info.End = uint64(first.Count), first.Kept, first.End
 		st.info.Earliest = max(1, first.Earliest)
-		st.info.Producers = remember(nil, first.Producers)
+		st.info.Producers = driver.Remember(nil, first.Producers)
 	}
 	err = w.transact(func() error {
 		if old != nil {

@@ -70,10 +70,3 @@ func storeError(ctx context.Context, err error) error {
 	return border.Error(ctx, err, ErrInUse, ErrNotOurs, ErrNewer, ErrReadOnly, ErrDamaged, reprise.DiskFull,
 		reprise.ReadOnly)
 }
-
-// storeErrors applies storeError to each of errs in place.
-func storeErrors(ctx context.Context, errs []error) {
-	for i := range errs {
-		errs[i] = storeError(ctx, errs[i])
-	}
-}

@@ -15,10 +15,10 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64,
 	maxBytes int,
 ) (_ reprise.Page, err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return reprise.Page{}, err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	for range maxTries {
 		// Load it each time: a stream that was evicted meanwhile no longer changes.
 		st, err := s.cache.load(ctx, key)

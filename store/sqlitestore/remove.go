@@ -13,10 +13,10 @@ import (
 // Remove trims or removes a stream; see reprise.RemoveSpec.
 func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) (err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	w := &s.writer
 	if err := w.take(ctx); err != nil {
 		return err

@@ -32,10 +32,10 @@ type Stats struct {
 // Stats measures the store.
 func (s *Store) Stats(ctx context.Context) (_ Stats, err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return Stats{}, err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	sizes, err := s.sizes(ctx)
 	if err != nil {
 		return Stats{}, err

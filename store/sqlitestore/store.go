@@ -10,6 +10,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"reprise"
+	"reprise/store/internal/driver"
 )
 
 // Options are the settings of Open. The zero value of each field means its default.
@@ -59,8 +60,7 @@ type Store struct {
 	lock *os.File
 
 	// use is held for reading by each call and for writing by Close.
-	use    sync.RWMutex
-	closed bool
+	use driver.Gate
 
 	readers chan *sqlite.Conn
 	writer  writer
@@ -148,13 +148,9 @@ func (s *Store) connect() error {
 // Close folds the rest of the journal and closes the file. It waits for calls under way.
 func (s *Store) Close() (err error) {
 	defer func() { err = storeError(context.Background(), err) }()
-	s.use.Lock()
-	if s.closed {
-		s.use.Unlock()
+	if !s.use.Close() {
 		return nil
 	}
-	s.closed = true
-	s.use.Unlock()
 	close(s.stop)
 	s.folder.Wait()
 	s.fold(context.Background()) // what cannot be folded, for example on a full disk, stays in the journal
@@ -178,19 +174,6 @@ func (s *Store) release() error {
 		_ = s.lock.Close()
 	}
 	return err
-}
-
-// enter begins a call. If the error is nil, the caller must call s.use.RUnlock.
-func (s *Store) enter(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	s.use.RLock()
-	if s.closed {
-		s.use.RUnlock()
-		return reprise.ErrClosed
-	}
-	return nil
 }
 
 // read calls f with a connection for reading.

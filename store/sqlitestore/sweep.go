@@ -13,10 +13,10 @@ import (
 // Sweep finds expired streams by their index. It folds the journal first, so that the rows include all ends.
 func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (_ []reprise.StreamInfo, err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return nil, err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	// This may fail on a full disk. Streams whose rows have their end can still be swept, which makes room.
 	s.fold(ctx)
 	var due []*stream
@@ -98,10 +98,10 @@ func (w *writer) forgetMarks(now time.Time) error {
 // Sizes adds up the rows and, for streams whose rows are out of date, the states in memory.
 func (s *Store) Sizes(ctx context.Context) (_ map[reprise.Tenant]reprise.Size, err error) {
 	defer func() { err = storeError(ctx, err) }()
-	if err := s.enter(ctx); err != nil {
+	if err := s.use.Enter(ctx); err != nil {
 		return nil, err
 	}
-	defer s.use.RUnlock()
+	defer s.use.Leave()
 	return s.sizes(ctx)
 }
 

@@ -21,14 +21,14 @@ func BenchmarkAppend(b *testing.B) {
 	out := compilerOutput(b)
 	for _, streams := range []int{1, 100} {
 		b.Run(fmt.Sprintf("streams=%d", streams), func(b *testing.B) {
-			wraps := map[string]wrap{
+			wraps := map[string]wrapping{
 				"compress": compress, "encrypt": encrypt,
 				"both": func(tb testing.TB, s reprise.Store) reprise.Store { return compress(tb, encrypt(tb, s)) },
 			}
 			bare := newAppenders(b, func(_ testing.TB, s reprise.Store) reprise.Store { return s }, out, streams)
 			wrapped := map[string]*appenders{}
-			for name, wrap := range wraps {
-				wrapped[name] = newAppenders(b, wrap, out, streams)
+			for name, put := range wraps {
+				wrapped[name] = newAppenders(b, put, out, streams)
 			}
 			ratios := map[string][]float64{}
 			var rates []float64
@@ -59,10 +59,10 @@ type appenders struct {
 	next    atomic.Int64
 }
 
-func newAppenders(b *testing.B, wrap wrap, out []byte, streams int) *appenders {
+func newAppenders(b *testing.B, put wrapping, out []byte, streams int) *appenders {
 	inner, err := sqlitestore.Open(b.Context(), filepath.Join(b.TempDir(), "reprise.db"), nil)
 	check(b, err)
-	log, err := reprise.Open(b.Context(), wrap(b, inner), nil)
+	log, err := reprise.Open(b.Context(), put(b, inner), nil)
 	check(b, err)
 	b.Cleanup(func() { check(b, log.Close()); check(b, inner.Close()) })
 	a := &appenders{out: out}
@@ -102,11 +102,11 @@ func BenchmarkCompress(b *testing.B) {
 	for _, size := range []int{200, 2 << 10, 20 << 10, 200 << 10} {
 		for _, w := range []struct {
 			name string
-			wrap wrap
+			put  wrapping
 		}{{"compress", compress}, {"encrypt", encrypt}} {
 			b.Run(fmt.Sprintf("wrap=%s/size=%d", w.name, size), func(b *testing.B) {
 				taken := &taking{}
-				s := w.wrap(b, taken)
+				s := w.put(b, taken)
 				req := request(key("s"), 1, "")
 				b.SetBytes(int64(size))
 				b.ReportAllocs()

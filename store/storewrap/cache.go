@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/wrap"
 )
 
 // CacheOptions are the settings of Cache. The zero value of each field means its default.
@@ -19,9 +20,9 @@ type CacheOptions struct {
 	MaxBytes int64
 }
 
-// Cached is a Store that keeps read batches in memory. It is safe for concurrent use.
-type Cached struct {
-	around
+// cached is a Store that keeps read batches in memory. It is safe for concurrent use.
+type cached struct {
+	wrap.Around
 	batches batchCache
 }
 
@@ -34,8 +35,8 @@ type Cached struct {
 // and an append are as slow as without a Cache, because a Log keeps the newest events itself.
 //
 // The error wraps reprise.ErrInvalid for a negative limit, or if inner has a Cache. opts may be nil.
-func Cache(inner reprise.Store, opts *CacheOptions) (*Cached, error) {
-	if err := place(caches, inner); err != nil {
+func Cache(inner reprise.Store, opts *CacheOptions) (reprise.Store, error) {
+	if err := wrap.Place(wrap.Caches, inner); err != nil {
 		return nil, err
 	}
 	var o CacheOptions
@@ -48,39 +49,27 @@ func Cache(inner reprise.Store, opts *CacheOptions) (*Cached, error) {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 64 << 20
 	}
-	c := &Cached{around: around{inner}}
+	c := &cached{Around: wrap.Around{Inner: inner}}
 	c.batches.init(o.MaxBytes)
 	return c, nil
 }
 
-func (c *Cached) layer() layer { return caches }
-
-// CacheStats are statistics of a Cache.
-type CacheStats struct {
-	// Bytes and Batches count what is in memory.
-	Bytes   int64
-	Batches int
-	// Hits counts the batches that came from memory, Misses those that came from the wrapped Store.
-	Hits, Misses uint64
-}
-
-// Stats returns the present state. It does not block for long.
-func (c *Cached) Stats() CacheStats { return c.batches.stats() }
+func (c *cached) Layer() wrap.Layer { return wrap.Caches }
 
 // Read returns a page; see reprise.Store.
-func (c *Cached) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+func (c *cached) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
 	ask := maxBytes
 	if maxBytes > 0 && c.batches.has(key, after) {
 		ask = 0 // the state only
 	}
-	page, err := c.inner.Read(ctx, key, after, ask)
+	page, err := c.Inner.Read(ctx, key, after, ask)
 	if err != nil || maxBytes <= 0 {
 		return page, err
 	}
 	// A batch in memory after the tail was read a moment ago, or lost since. Only a read from there can tell inner.
 	if last := c.batches.last(key, page.Info.Epoch); last > page.Info.Tail {
 		from := max(after, last)
-		if page, err = c.inner.Read(ctx, key, from, maxBytes); err != nil {
+		if page, err = c.Inner.Read(ctx, key, from, maxBytes); err != nil {
 			return page, err
 		}
 		if last > page.Info.Tail {
@@ -91,33 +80,33 @@ func (c *Cached) Read(ctx context.Context, key reprise.StreamKey, after uint64, 
 			page.Batches = nil // they need not follow the position
 		}
 	}
-	got := collected{after: after, maxBytes: maxBytes, info: page.Info}
+	got := wrap.Collected{After: after, MaxBytes: maxBytes, Info: page.Info}
 	for {
-		if page.Info.Epoch != got.info.Epoch { // the stream is in another epoch now
-			got = collected{after: after, maxBytes: maxBytes, info: page.Info}
+		if page.Info.Epoch != got.Info.Epoch { // the stream is in another epoch now
+			got = wrap.Collected{After: after, MaxBytes: maxBytes, Info: page.Info}
 			page.Batches = nil
 		}
-		got.renew(page.Info, page.Batches)
+		got.Renew(page.Info, page.Batches)
 		for _, b := range page.Batches {
-			if !got.full() {
-				got.add(b)
+			if !got.Full() {
+				got.Add(b)
 			}
 		}
 		c.batches.put(key, page.Info.Epoch, page.Batches)
 		c.batches.take(key, &got)
-		if got.full() || got.last() >= got.info.Tail || got.info.Earliest > got.info.Tail {
-			return reprise.Page{Info: got.info, Batches: got.batches}, nil
+		if got.Full() || got.Last() >= got.Info.Tail || got.Info.Earliest > got.Info.Tail {
+			return reprise.Page{Info: got.Info, Batches: got.Batches}, nil
 		}
 		// What is missing now is not in memory. A trim may have moved the window past the position.
-		if page, err = c.inner.Read(ctx, key, got.last(), maxBytes-got.size); err != nil {
+		if page, err = c.Inner.Read(ctx, key, got.Last(), got.Left()); err != nil {
 			return reprise.Page{}, err
 		}
 	}
 }
 
 // Remove trims or removes a stream; see reprise.Store.
-func (c *Cached) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
-	err := c.inner.Remove(ctx, key, spec)
+func (c *cached) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
+	err := c.Inner.Remove(ctx, key, spec)
 	if err == nil && spec.Trim == 0 {
 		c.batches.forget(key)
 	}
@@ -125,8 +114,8 @@ func (c *Cached) Remove(ctx context.Context, key reprise.StreamKey, spec reprise
 }
 
 // Sweep removes expired streams; see reprise.Sweeper.
-func (c *Cached) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
-	swept, err := c.around.Sweep(ctx, now, remember, limit)
+func (c *cached) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
+	swept, err := c.Around.Sweep(ctx, now, remember, limit)
 	for i := range swept {
 		c.batches.forget(swept[i].Key)
 	}
@@ -134,8 +123,8 @@ func (c *Cached) Sweep(ctx context.Context, now, remember time.Time, limit int) 
 }
 
 // Close closes the wrapped Store; see reprise.Store.
-func (c *Cached) Close() error {
-	err := c.inner.Close()
+func (c *cached) Close() error {
+	err := c.Inner.Close()
 	c.batches.clear()
 	return err
 }
@@ -203,22 +192,22 @@ func (m *batchCache) last(key reprise.StreamKey, epoch reprise.Epoch) uint64 {
 }
 
 // take adds to a page the batches in memory that follow it.
-func (m *batchCache) take(key reprise.StreamKey, page *collected) {
+func (m *batchCache) take(key reprise.StreamKey, page *wrap.Collected) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.streams[key]
-	if s == nil || s.epoch != page.info.Epoch {
+	if s == nil || s.epoch != page.Info.Epoch {
 		return
 	}
-	next := page.from()
-	if len(page.batches) > 0 {
-		next = page.last() + 1
+	next := page.From()
+	if len(page.Batches) > 0 {
+		next = page.Last() + 1
 	}
-	for i := s.at(next); s.holds(i, next) && !page.full() && next <= page.info.Tail; i++ {
+	for i := s.at(next); s.holds(i, next) && !page.Full() && next <= page.Info.Tail; i++ {
 		b := s.kept[i].Value.(*kept).batch
 		m.recent.MoveToFront(s.kept[i])
 		m.hits++
-		page.add(b)
+		page.Add(b)
 		next = b.Last() + 1
 	}
 }
@@ -290,10 +279,4 @@ func (m *batchCache) clear() {
 	for key := range m.streams {
 		m.drop(key)
 	}
-}
-
-func (m *batchCache) stats() CacheStats {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return CacheStats{Bytes: m.bytes, Batches: m.recent.Len(), Hits: m.hits, Misses: m.misses}
 }

@@ -14,7 +14,7 @@ import (
 	"reprise/store/storewrap"
 )
 
-func cache(tb testing.TB, inner reprise.Store, maxBytes int64) *storewrap.Cached {
+func cache(tb testing.TB, inner reprise.Store, maxBytes int64) reprise.Store {
 	tb.Helper()
 	s, err := storewrap.Cache(inner, &storewrap.CacheOptions{MaxBytes: maxBytes})
 	check(tb, err)
@@ -61,7 +61,7 @@ func TestBatchesAreReadOnce(t *testing.T) {
 	if got := texts(t, s, key("s")); len(got) != 101 || inner.batches != 101 {
 		t.Errorf("got %d, %d batches were read inside", len(got), inner.batches)
 	}
-	if got := s.Stats(); got.Batches != 101 || got.Hits != 500 || got.Misses != 101 {
+	if got := storewrap.StatsOf(s); got.Batches != 101 || got.Hits != 500 || got.Misses != 101 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -125,18 +125,18 @@ func TestCacheIsBounded(t *testing.T) {
 		if last := after + len(page.Batches); sum < size && last != batches {
 			t.Fatalf("the page ends with %d", last)
 		}
-		if got := s.Stats(); got.Bytes > maxBytes || got.Batches > maxBytes/200 {
+		if got := storewrap.StatsOf(s); got.Bytes > maxBytes || got.Batches > maxBytes/200 {
 			t.Fatalf("%+v", got)
 		}
 	}
-	if got := s.Stats(); got.Hits == 0 || got.Bytes < maxBytes/2 {
+	if got := storewrap.StatsOf(s); got.Hits == 0 || got.Bytes < maxBytes/2 {
 		t.Errorf("%+v", got)
 	}
 	mustCreate(t, s, key("large"))
 	mustAppend(t, s, request(key("large"), 1, strings.Repeat("x", maxBytes)))
-	before := s.Stats()
-	if got := texts(t, s, key("large")); len(got) != 1 || s.Stats().Batches != before.Batches {
-		t.Errorf("a batch that is larger than the cache: %+v, before %+v", s.Stats(), before)
+	before := storewrap.StatsOf(s)
+	if got := texts(t, s, key("large")); len(got) != 1 || storewrap.StatsOf(s).Batches != before.Batches {
+		t.Errorf("a batch that is larger than the cache: %+v, before %+v", storewrap.StatsOf(s), before)
 	}
 }
 

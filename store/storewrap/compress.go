@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"reprise"
+	"reprise/internal/marker"
+	"reprise/internal/wrap"
 )
 
 // CompressOptions are the settings of Compress. The zero value of each field means its default.
@@ -37,12 +39,12 @@ func (o *CompressOptions) withDefaults() CompressOptions {
 	return d
 }
 
-// Compressed is a Store whose batches are compressed in the wrapped Store. It is safe for
+// compressed is a Store whose batches are compressed in the wrapped Store. It is safe for
 // concurrent use.
-type Compressed struct {
-	around
+type compressed struct {
+	wrap.Around
 	codec codec
-	pages pager
+	pages wrap.Pager
 }
 
 // Compress compresses the batches of inner, with zstd, or with S2 where that is faster. A batch that would not become
@@ -55,48 +57,53 @@ type Compressed struct {
 //
 // The error wraps reprise.ErrInvalid for a setting out of its range, an invalid dictionary, or a
 // wrapped Store that must be outside of Compress.
-func Compress(inner reprise.Store, opts *CompressOptions) (*Compressed, error) {
-	if err := place(compresses, inner); err != nil {
+func Compress(inner reprise.Store, opts *CompressOptions) (reprise.Store, error) {
+	if err := wrap.Place(wrap.Compresses, inner); err != nil {
 		return nil, err
 	}
-	c := &Compressed{around: around{inner}}
+	c := &compressed{Around: wrap.Around{Inner: inner}}
 	if err := c.codec.init(opts.withDefaults()); err != nil {
 		return nil, err
 	}
-	c.pages.init(inner, 0.25)
+	c.pages.Init(inner, 0.25)
 	return c, nil
 }
 
-func (c *Compressed) layer() layer { return compresses }
+func (c *compressed) Layer() wrap.Layer { return wrap.Compresses }
 
-// Mark describes the wrapper; see reprise.Wrapper. It can be added later.
-func (c *Compressed) Mark() reprise.WrapperMark {
-	return reprise.WrapperMark{Name: "compress", Later: true}
+// CheckMarker compares the wrappers with the marker in the store; see reprise.Wrapper.
+func (c *compressed) CheckMarker(ctx context.Context, outermost reprise.Store) (marked bool, err error) {
+	return marker.Open(ctx, outermost)
+}
+
+// Mark describes the wrapper; see marker.Wrapper. It can be added later.
+func (c *compressed) Mark() marker.Mark {
+	return marker.Mark{Name: "compress", Later: true}
 }
 
 // Append compresses the batches, in parallel if there are many bytes, and stores them.
-func (c *Compressed) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+func (c *compressed) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
 	smaller := make([]reprise.AppendRequest, len(reqs))
 	copy(smaller, reqs)
 	inParallel(len(reqs), batchBytes(reqs), func(i int) {
 		smaller[i].Bytes = c.codec.encode(reqs[i].Bytes)
 	})
-	return c.inner.Append(ctx, smaller)
+	return c.Inner.Append(ctx, smaller)
 }
 
 // CreateAppend creates a stream with its first batch, compressed; see reprise.CreateAppender.
-func (c *Compressed) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+func (c *compressed) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	first reprise.AppendRequest,
 ) (reprise.StreamInfo, error) {
 	first.Bytes = c.codec.encode(first.Bytes)
-	return c.around.CreateAppend(ctx, info, first)
+	return c.Around.CreateAppend(ctx, info, first)
 }
 
 // Read returns a page of batches as they were appended. maxBytes counts their uncompressed bytes.
-func (c *Compressed) Read(ctx context.Context, key reprise.StreamKey, after uint64,
+func (c *compressed) Read(ctx context.Context, key reprise.StreamKey, after uint64,
 	maxBytes int,
 ) (reprise.Page, error) {
-	return c.pages.read(ctx, key, after, maxBytes, func(_ *reprise.StreamInfo, b reprise.Batch) ([]byte, error) {
+	return c.pages.Read(ctx, key, after, maxBytes, func(_ *reprise.StreamInfo, b reprise.Batch) ([]byte, error) {
 		plain, err := c.codec.decode(b.Bytes)
 		if err != nil {
 			return nil, fmt.Errorf("decompress: %w", err)

@@ -19,16 +19,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // short keeps the suite to what a wrapper can get wrong; the Stores inside have their own tests at full size.
 var short = &storetest.Options{Events: 5_000, Streams: 320}
 
-// wrap puts a wrapper around a Store.
-type wrap func(tb testing.TB, inner reprise.Store) reprise.Store
+// wrapping puts a wrapper around a Store.
+type wrapping func(tb testing.TB, inner reprise.Store) reprise.Store
 
 // conform runs the suite with the wrapper around a Store in memory, which replicas share, and around one in a file.
-func conform(t *testing.T, wrap wrap) {
+func conform(t *testing.T, put wrapping) {
 	t.Run("memory", func(t *testing.T) {
 		t.Parallel()
 		storetest.Run(t, func(tb testing.TB) storetest.Harness {
 			hub := shared.New(memstore.New(nil))
-			another := func() (reprise.Store, error) { return wrap(tb, hub.Store()), nil }
+			another := func() (reprise.Store, error) { return put(tb, hub.Store()), nil }
 			lose := func(reprise.Store) (func() error, error) { return hub.PrepareLoss(tb.Context()) }
 			return storetest.Harness{Open: another, Share: another, Lose: lose}
 		}, short)
@@ -45,7 +45,7 @@ func conform(t *testing.T, wrap wrap) {
 				if err != nil {
 					return nil, err
 				}
-				return wrap(tb, inner), nil
+				return put(tb, inner), nil
 			}}
 		}, short)
 	})
@@ -67,7 +67,7 @@ func compress(tb testing.TB, inner reprise.Store) reprise.Store {
 func TestCompressedStoreKeepsContract(t *testing.T) { conform(t, compress) }
 
 func encrypt(tb testing.TB, inner reprise.Store) reprise.Store {
-	keys, err := storewrap.NewKeyset(storewrap.Key{ID: "test", Secret: make([]byte, 32)})
+	keys, err := newKeyset(masterKey{ID: "test", Secret: make([]byte, 32)})
 	check(tb, err)
 	s, err := storewrap.Encrypt(inner, keys)
 	check(tb, err)

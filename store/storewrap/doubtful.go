@@ -20,7 +20,7 @@ func anyUnavailable(errs []error) bool {
 
 // doubtful is an append of which some requests may have been stored.
 type doubtful struct {
-	store *Retrying
+	store *retrying
 	all   []reprise.AppendRequest
 	errs  []error
 	// settled is true for a request that will not be retried, whatever its error is.
@@ -40,7 +40,7 @@ func (a *doubtful) again(ctx context.Context) {
 			reqs, places = append(reqs, a.all[i]), append(places, i)
 		}
 	}
-	errs := a.store.inner.Append(ctx, reqs)
+	errs := a.store.Inner.Append(ctx, reqs)
 	for n, i := range places {
 		var err error
 		if errs != nil {
@@ -55,7 +55,7 @@ func (a *doubtful) verdict(ctx context.Context, req *reprise.AppendRequest, err 
 	if !mayBeOwn(err) {
 		return err, false
 	}
-	page, rerr := a.store.inner.Read(ctx, req.Key, req.First-1, max(1, len(req.Bytes)))
+	page, rerr := a.store.Inner.Read(ctx, req.Key, req.First-1, max(1, len(req.Bytes)))
 	fork, shared := page.Info.ForkOf(
 		req.Epoch,
 	) // a loss may have moved the stream to another epoch after the batch was stored

@@ -8,13 +8,15 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/marker"
+	"reprise/internal/wrap"
 )
 
-// Encrypted is a Store whose data is encrypted in the wrapped Store. It is safe for concurrent use.
-type Encrypted struct {
-	around
+// encrypted is a Store whose data is encrypted in the wrapped Store. It is safe for concurrent use.
+type encrypted struct {
+	wrap.Around
 	sealer sealer
-	pages  pager
+	pages  wrap.Pager
 }
 
 // Encrypt encrypts the contents of the streams of inner with AES-256-GCM: the batches, the labels and Meta of
@@ -37,50 +39,55 @@ type Encrypted struct {
 // text is encrypted differently each time.
 //
 // The error wraps reprise.ErrInvalid if there are no keys, or for a wrapped Store that must be outside of Encrypt.
-func Encrypt(inner reprise.Store, keys *Keyset) (*Encrypted, error) {
-	if err := place(encrypts, inner); err != nil {
+func Encrypt(inner reprise.Store, keys *reprise.Keyset) (reprise.Store, error) {
+	if err := wrap.Place(wrap.Encrypts, inner); err != nil {
 		return nil, err
 	}
-	if keys == nil || len(keys.ring) == 0 {
+	if keys == nil {
 		return nil, fmt.Errorf("%w: no key", reprise.ErrInvalid)
 	}
-	e := &Encrypted{around: around{inner}}
+	e := &encrypted{Around: wrap.Around{Inner: inner}}
 	e.sealer.init(keys)
-	e.pages.init(inner, 1.25)
+	e.pages.Init(inner, 1.25)
 	return e, nil
 }
 
-func (e *Encrypted) layer() layer { return encrypts }
+func (e *encrypted) Layer() wrap.Layer { return wrap.Encrypts }
 
-// Mark describes the wrapper and its keys; see reprise.Wrapper.
-func (e *Encrypted) Mark() reprise.WrapperMark {
-	return reprise.WrapperMark{Name: "encrypt", Keys: e.sealer.keys.marks()}
+// CheckMarker compares the wrappers with the marker in the store; see reprise.Wrapper.
+func (e *encrypted) CheckMarker(ctx context.Context, outermost reprise.Store) (marked bool, err error) {
+	return marker.Open(ctx, outermost)
+}
+
+// Mark describes the wrapper and its keys; see marker.Wrapper.
+func (e *encrypted) Mark() marker.Mark {
+	return marker.Mark{Name: "encrypt", Keys: marks(e.sealer.keys)}
 }
 
 // createTries bounds how often Create finds the name taken and then free.
 const createTries = 10
 
 // Create creates a stream; see reprise.Store.
-func (e *Encrypted) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+func (e *encrypted) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
 	return e.create(ctx, info, func(sealed reprise.StreamInfo) (reprise.StreamInfo, error) {
-		return e.inner.Create(ctx, sealed)
+		return e.Inner.Create(ctx, sealed)
 	})
 }
 
 // CreateAppend creates a stream with its first batch, encrypted; see reprise.CreateAppender.
-func (e *Encrypted) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+func (e *encrypted) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	first reprise.AppendRequest,
 ) (reprise.StreamInfo, error) {
 	if err := e.sealRequest(&first); err != nil {
 		return reprise.StreamInfo{}, err
 	}
 	return e.create(ctx, info, func(sealed reprise.StreamInfo) (reprise.StreamInfo, error) {
-		return e.around.CreateAppend(ctx, sealed, first)
+		return e.Around.CreateAppend(ctx, sealed, first)
 	})
 }
 
 // create creates a stream in the wrapped Store, or finds it.
-func (e *Encrypted) create(ctx context.Context, info reprise.StreamInfo,
+func (e *encrypted) create(ctx context.Context, info reprise.StreamInfo,
 	inside func(sealed reprise.StreamInfo) (reprise.StreamInfo, error),
 ) (reprise.StreamInfo, error) {
 	sealed, err := e.sealInfo(info)
@@ -115,8 +122,8 @@ func isAbsent(err error) bool {
 	return errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired)
 }
 
-func (e *Encrypted) existing(ctx context.Context, key reprise.StreamKey) (reprise.StreamInfo, error) {
-	page, err := e.inner.Read(ctx, key, 1<<63, 0)
+func (e *encrypted) existing(ctx context.Context, key reprise.StreamKey) (reprise.StreamInfo, error) {
+	page, err := e.Inner.Read(ctx, key, 1<<63, 0)
 	if err != nil {
 		return reprise.StreamInfo{}, err
 	}
@@ -124,7 +131,7 @@ func (e *Encrypted) existing(ctx context.Context, key reprise.StreamKey) (repris
 }
 
 // Append encrypts the batches, in parallel if there are many bytes, and stores them.
-func (e *Encrypted) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+func (e *encrypted) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
 	sealed := slices.Clone(reqs)
 	errs := make([]error, len(reqs))
 	inParallel(len(reqs), batchBytes(reqs)/4, func(i int) { // four times as fast as compressing
@@ -133,10 +140,10 @@ func (e *Encrypted) Append(ctx context.Context, reqs []reprise.AppendRequest) []
 	if err := errors.Join(errs...); err != nil {
 		return slices.Repeat([]error{err}, len(reqs))
 	}
-	return e.inner.Append(ctx, sealed)
+	return e.Inner.Append(ctx, sealed)
 }
 
-func (e *Encrypted) sealRequest(req *reprise.AppendRequest) (err error) {
+func (e *encrypted) sealRequest(req *reprise.AppendRequest) (err error) {
 	if req.Bytes, err = e.sealer.seal(batchPlace(req.Key, req.Epoch, req.First, req.Count), req.Bytes); err != nil {
 		return err
 	}
@@ -147,8 +154,8 @@ func (e *Encrypted) sealRequest(req *reprise.AppendRequest) (err error) {
 }
 
 // Read returns a page of batches as they were appended. maxBytes counts their decrypted bytes.
-func (e *Encrypted) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
-	page, err := e.pages.read(
+func (e *encrypted) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+	page, err := e.pages.Read(
 		ctx,
 		key,
 		after,
@@ -172,8 +179,8 @@ func (e *Encrypted) Read(ctx context.Context, key reprise.StreamKey, after uint6
 
 // List returns streams; see reprise.Store. A stream that cannot be decrypted is an error, because it can neither be
 // shown nor omitted.
-func (e *Encrypted) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
-	page, err := e.inner.List(ctx, q)
+func (e *encrypted) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
+	page, err := e.Inner.List(ctx, q)
 	if err != nil {
 		return reprise.ListPage{}, err
 	}
@@ -189,8 +196,8 @@ func (e *Encrypted) List(ctx context.Context, q reprise.ListQuery) (reprise.List
 
 // Sweep removes expired streams; see reprise.Sweeper. A stream that cannot be decrypted is also removed and returned,
 // with its configuration and End.Data as they are stored, and is also an error.
-func (e *Encrypted) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
-	swept, err := e.around.Sweep(ctx, now, remember, limit)
+func (e *encrypted) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
+	swept, err := e.Around.Sweep(ctx, now, remember, limit)
 	swept = slices.Clone(swept)
 	for i := range swept {
 		info, oerr := e.opened(swept[i])

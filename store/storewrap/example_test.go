@@ -25,11 +25,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	keyFile := filepath.Join(dir, "store.keys")
-	if err := storewrap.CreateKeyFile(keyFile, "2026-11"); err != nil {
-		log.Fatal(err)
-	}
-	keys, err := storewrap.LoadKeyset(keyFile)
+	keys, err := reprise.LoadKeyset(filepath.Join(dir, "store.keys")) // makes the file: keep a copy
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package storewrap
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/hex"
 	"strings"
 	"testing"
@@ -35,7 +36,7 @@ func TestCompressedFormatStays(t *testing.T) {
 }
 
 func TestEncryptedFormatStays(t *testing.T) {
-	keys, err := NewKeyset(Key{ID: "k1", Secret: bytes.Repeat([]byte{7}, 32)})
+	keys, err := reprise.ParseKeyset([]byte("k1 " + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{7}, 32))))
 	if err != nil {
 		t.Fatal(err)
 	}

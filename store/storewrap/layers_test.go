@@ -3,7 +3,6 @@ package storewrap_test
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 
@@ -20,8 +19,6 @@ func all(tb testing.TB, inner reprise.Store) reprise.Store {
 	s = encrypt(tb, s)
 	s = compress(tb, s)
 	s = cache(tb, s, 0)
-	s = transform(tb, s, storewrap.TransformOptions{Read: func(reprise.StreamKey, *reprise.Event) bool { return true }})
-	s = storewrap.Audit(s, storewrap.AuditTo(slog.New(slog.DiscardHandler)), nil)
 	return storewrap.Opaque(s)
 }
 
@@ -33,13 +30,9 @@ func TestOrderThatCannotWorkIsRefused(t *testing.T) {
 		name string
 		put  func(inner reprise.Store) (reprise.Store, error)
 	}
-	keys, err := storewrap.NewKeyset(storewrap.Key{ID: "test", Secret: make([]byte, 32)})
+	keys, err := newKeyset(masterKey{ID: "test", Secret: make([]byte, 32)})
 	check(t, err)
-	keep := func(reprise.StreamKey, *reprise.Event) bool { return true }
 	wrappers := []outer{
-		{"Transform", func(s reprise.Store) (reprise.Store, error) {
-			return storewrap.Transform(s, storewrap.TransformOptions{Append: keep})
-		}},
 		{"Cache", func(s reprise.Store) (reprise.Store, error) { return storewrap.Cache(s, nil) }},
 		{"Compress", func(s reprise.Store) (reprise.Store, error) { return storewrap.Compress(s, nil) }},
 		{"Encrypt", func(s reprise.Store) (reprise.Store, error) { return storewrap.Encrypt(s, keys) }},
@@ -49,13 +42,12 @@ func TestOrderThatCannotWorkIsRefused(t *testing.T) {
 			return storewrap.Observe(s, func(storewrap.Call) {}), nil
 		}},
 	}
-	refused := "Cache(Cache) Compress(Compress) Compress(Transform) Encrypt(Compress) Encrypt(Encrypt) Encrypt(Transform) Retry(Retry) Retry(Transform)"
+	refused := "Cache(Cache) Compress(Compress) Encrypt(Compress) Encrypt(Encrypt) Retry(Retry)"
 	for _, a := range wrappers {
 		for _, b := range wrappers {
 			inner, err := b.put(memstore.New(nil))
 			check(t, err)
-			between := storewrap.Audit(storewrap.Observe(inner, func(storewrap.Call) {}), func(storewrap.AuditEntry) {},
-				nil)
+			between := storewrap.Observe(prefix(t, inner, "between"), func(storewrap.Call) {})
 			order := a.name + "(" + b.name + ")"
 			for _, s := range []reprise.Store{inner, between} {
 				if _, err := a.put(s); errors.Is(err, reprise.ErrInvalid) != strings.Contains(refused, order) {
@@ -106,7 +98,7 @@ func TestAbilitiesAreForwarded(t *testing.T) {
 		}
 		at = u.Unwrap()
 	}
-	if last != reprise.Store(inner) || depth != 9 {
+	if last != reprise.Store(inner) || depth != 7 {
 		t.Errorf("%d wrappers were taken off, then comes a %T", depth, last)
 	}
 	check(t, s.Close())

@@ -18,14 +18,14 @@ func TestReplicasThatRaceAgreeOnOneMarker(t *testing.T) {
 		errs := make([]error, len(ways))
 		var wg sync.WaitGroup
 		for i, store := range ways {
-			wg.Go(func() { errs[i] = reprise.CheckWrappers(t.Context(), store) })
+			wg.Go(func() { errs[i] = storewrap.Check(t.Context(), store) })
 		}
 		wg.Wait()
 		if (errs[0] == nil) == (errs[1] == nil) && (errs[1] == nil) == (errs[2] == nil) {
 			t.Fatalf("plain, a and b: %v", errs)
 		}
 		for i, store := range ways {
-			again := reprise.CheckWrappers(t.Context(), store)
+			again := storewrap.Check(t.Context(), store)
 			if refused := errors.Is(again, reprise.ErrInvalid); refused != (errs[i] != nil) {
 				t.Fatalf("the store opens in way %d: %v, and then: %v", i, errs[i], again)
 			}
@@ -39,7 +39,7 @@ func encrypted(t *testing.T, inner reprise.Store, id string) reprise.Store {
 	t.Helper()
 	secret := make([]byte, 32)
 	copy(secret, id)
-	keys, err := storewrap.NewKeyset(storewrap.Key{ID: id, Secret: secret})
+	keys, err := newKeyset(masterKey{ID: id, Secret: secret})
 	check(t, err)
 	s, err := storewrap.Encrypt(inner, keys)
 	check(t, err)
@@ -55,15 +55,33 @@ func TestPartsHaveMarkersOfTheirOwn(t *testing.T) {
 		check(t, err)
 		return s
 	}
-	check(t, reprise.CheckWrappers(t.Context(), encrypted(t, part("one"), "a")))
-	check(t, reprise.CheckWrappers(t.Context(), part("two")))
-	if err := reprise.CheckWrappers(t.Context(), part("one")); !errors.Is(err, reprise.ErrInvalid) {
+	check(t, storewrap.Check(t.Context(), encrypted(t, part("one"), "a")))
+	check(t, storewrap.Check(t.Context(), part("two")))
+	if err := storewrap.Check(t.Context(), part("one")); !errors.Is(err, reprise.ErrInvalid) {
 		t.Errorf("an encrypted part is opened without its wrapper: %v", err)
 	}
-	if err := reprise.CheckWrappers(t.Context(), encrypted(t, part("two"), "a")); !errors.Is(err, reprise.ErrInvalid) {
+	if err := storewrap.Check(t.Context(), encrypted(t, part("two"), "a")); !errors.Is(err, reprise.ErrInvalid) {
 		t.Errorf("a plain part is opened with a wrapper: %v", err)
 	}
-	check(t, reprise.CheckWrappers(t.Context(), encrypted(t, part("one"), "a")))
+	check(t, storewrap.Check(t.Context(), encrypted(t, part("one"), "a")))
+	refused := func(what string, store reprise.Store) {
+		t.Helper()
+		log, err := reprise.Open(t.Context(), store, nil)
+		if err == nil {
+			check(t, log.Close())
+		}
+		if !errors.Is(err, reprise.ErrInvalid) {
+			t.Errorf("a Log of %s: %v", what, err)
+		}
+	}
+	refused("an encrypted part without its wrapper", part("one"))
+	refused("a plain part with a wrapper", encrypted(t, part("two"), "a"))
+	refused("a part with another key", encrypted(t, part("one"), "b"))
+	for _, store := range []reprise.Store{encrypted(t, part("one"), "a"), part("two"), inner} {
+		log, err := reprise.Open(t.Context(), store, nil)
+		check(t, err)
+		check(t, log.Close())
+	}
 }
 
 // TestMarkerIsNotForUsers asks a Log for the stream of the marker, and sweeps.
@@ -92,7 +110,13 @@ func TestMarkerIsNotForUsers(t *testing.T) {
 	if len(page.Streams) > 0 || len(sizes) > 0 {
 		t.Errorf("it is seen: %v, %v", page.Streams, sizes)
 	}
-	if err := reprise.CheckWrappers(t.Context(), inner); !errors.Is(err, reprise.ErrInvalid) {
+	if err := storewrap.Check(t.Context(), inner); !errors.Is(err, reprise.ErrInvalid) {
 		t.Errorf("after a sweep the store opens without its wrapper: %v", err)
+	}
+	if _, err := reprise.Open(t.Context(), inner, nil); !errors.Is(err, reprise.ErrInvalid) {
+		t.Errorf("after a sweep a Log opens without its wrapper: %v", err)
+	}
+	if !marker.IsMarker() {
+		t.Errorf("%s is no marker", marker)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/wrap"
 )
 
 // Call is one call of a Store, for metrics.
@@ -25,20 +26,20 @@ type Call struct {
 	Errs []error
 }
 
-// Observed is a Store that reports its calls. It is safe for concurrent use.
-type Observed struct {
-	around
+// observed is a Store that reports its calls. It is safe for concurrent use.
+type observed struct {
+	wrap.Around
 	called func(Call)
 }
 
 // Observe calls called after each call of inner except Close. It uses the goroutine of the caller, so called must be
 // quick and safe for concurrent use, and must not call the Store.
-func Observe(inner reprise.Store, called func(Call)) *Observed {
-	return &Observed{around{inner}, called}
+func Observe(inner reprise.Store, called func(Call)) reprise.Store {
+	return &observed{wrap.Around{Inner: inner}, called}
 }
 
 // end reports a call that began at start.
-func (o *Observed) end(c Call, start time.Time, errs ...error) {
+func (o *observed) end(c Call, start time.Time, errs ...error) {
 	c.Duration = time.Since(start)
 	for _, err := range errs {
 		if err != nil {
@@ -49,20 +50,20 @@ func (o *Observed) end(c Call, start time.Time, errs ...error) {
 }
 
 // Create creates a stream; see reprise.Store.
-func (o *Observed) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+func (o *observed) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
 	start := time.Now()
-	kept, err := o.inner.Create(ctx, info)
+	kept, err := o.Inner.Create(ctx, info)
 	o.end(Call{Op: "create", Streams: 1}, start, err)
 	return kept, err
 }
 
 // CreateAppend creates a stream with its first batch; see reprise.CreateAppender. It is reported as a "create", with a
 // batch if the stream was created.
-func (o *Observed) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+func (o *observed) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	first reprise.AppendRequest,
 ) (reprise.StreamInfo, error) {
 	start := time.Now()
-	kept, err := o.around.CreateAppend(ctx, info, first)
+	kept, err := o.Around.CreateAppend(ctx, info, first)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return kept, err
 	}
@@ -75,9 +76,9 @@ func (o *Observed) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 }
 
 // Append stores batches; see reprise.Store.
-func (o *Observed) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+func (o *observed) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
 	start := time.Now()
-	errs := o.inner.Append(ctx, reqs)
+	errs := o.Inner.Append(ctx, reqs)
 	c := Call{Op: "append", Streams: len(reqs)}
 	for i := range reqs {
 		if errs == nil || errs[i] == nil {
@@ -91,9 +92,9 @@ func (o *Observed) Append(ctx context.Context, reqs []reprise.AppendRequest) []e
 }
 
 // Read returns a page; see reprise.Store.
-func (o *Observed) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+func (o *observed) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
 	start := time.Now()
-	page, err := o.inner.Read(ctx, key, after, maxBytes)
+	page, err := o.Inner.Read(ctx, key, after, maxBytes)
 	c := Call{Op: "read", Streams: 1, Batches: len(page.Batches)}
 	for _, b := range page.Batches {
 		c.Events += b.Count
@@ -104,17 +105,17 @@ func (o *Observed) Read(ctx context.Context, key reprise.StreamKey, after uint64
 }
 
 // List returns streams; see reprise.Store.
-func (o *Observed) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
+func (o *observed) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
 	start := time.Now()
-	page, err := o.inner.List(ctx, q)
+	page, err := o.Inner.List(ctx, q)
 	o.end(Call{Op: "list", Streams: len(page.Streams)}, start, err)
 	return page, err
 }
 
 // Remove trims or removes a stream; see reprise.Store.
-func (o *Observed) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
+func (o *observed) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
 	start := time.Now()
-	err := o.inner.Remove(ctx, key, spec)
+	err := o.Inner.Remove(ctx, key, spec)
 	o.end(Call{Op: removal(spec), Streams: 1}, start, err)
 	return err
 }
@@ -128,25 +129,25 @@ func removal(spec reprise.RemoveSpec) string {
 }
 
 // Watch watches a stream; see reprise.Watcher.
-func (o *Observed) Watch(key reprise.StreamKey, moved func()) (stop func(), err error) {
+func (o *observed) Watch(key reprise.StreamKey, moved func()) (stop func(), err error) {
 	start := time.Now()
-	stop, err = o.around.Watch(key, moved)
+	stop, err = o.Around.Watch(key, moved)
 	o.end(Call{Op: "watch", Streams: 1}, start, err)
 	return stop, err
 }
 
 // Sweep removes expired streams; see reprise.Sweeper.
-func (o *Observed) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
+func (o *observed) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
 	start := time.Now()
-	swept, err := o.around.Sweep(ctx, now, remember, limit)
+	swept, err := o.Around.Sweep(ctx, now, remember, limit)
 	o.end(Call{Op: "sweep", Streams: len(swept)}, start, err)
 	return swept, err
 }
 
 // Sizes returns the size of each tenant; see reprise.Sizer.
-func (o *Observed) Sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, error) {
+func (o *observed) Sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, error) {
 	start := time.Now()
-	sizes, err := o.around.Sizes(ctx)
+	sizes, err := o.Around.Sizes(ctx)
 	o.end(Call{Op: "sizes"}, start, err)
 	return sizes, err
 }

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/wrap"
 )
 
-// Prefixed is a part of a Store, with tenants of its own. It is safe for concurrent use.
-type Prefixed struct {
-	around
+// prefixed is a part of a Store, with tenants of its own. It is safe for concurrent use.
+type prefixed struct {
+	wrap.Around
 	prefix string
 }
 
@@ -27,78 +28,80 @@ const maxPrefix = 32
 // Listing all tenants reads past the streams of others. So does Sweep, which lists and removes streams, because
 // inner.Sweep would remove streams of others without their knowledge. While Sweep runs, the stream "sweep" in the
 // tenant "ci." inside keeps other replicas from sweeping. If it is older than a minute, its replica has crashed.
-// Expired marks of swept streams are deleted only by a sweep of inner, by a Log or program that uses all of it.
+// Meanwhile a Sweep of theirs returns no streams. If a sweep takes more than a minute, two replicas may return the same
+// streams. Expired marks of swept streams are deleted only by a sweep of inner, by a Log or program that uses all of
+// it.
 //
 // The error wraps reprise.ErrInvalid if the prefix has other characters or another length.
-func Prefix(inner reprise.Store, prefix string) (*Prefixed, error) {
+func Prefix(inner reprise.Store, prefix string) (reprise.Store, error) {
 	key := reprise.StreamKey{Tenant: reprise.Tenant(prefix), Name: "x"}
 	if len(prefix) > maxPrefix || strings.Contains(prefix, ".") || key.Validate() != nil {
 		return nil, fmt.Errorf("%w: %q is not a prefix: 1 to %d letters, digits, '_' and '-'",
 			reprise.ErrInvalid, prefix, maxPrefix)
 	}
-	return &Prefixed{around: around{inner}, prefix: prefix + "."}, nil
+	return &prefixed{Around: wrap.Around{Inner: inner}, prefix: prefix + "."}, nil
 }
 
-// Part returns the prefix. A part has its own marker of wrappers; see reprise.CheckWrappers.
-func (p *Prefixed) Part() string { return p.prefix }
+// Part returns the prefix. A part has its own marker of wrappers; see Check.
+func (p *prefixed) Part() string { return p.prefix }
 
 // inside returns the key in the wrapped Store.
-func (p *Prefixed) inside(key reprise.StreamKey) reprise.StreamKey {
+func (p *prefixed) inside(key reprise.StreamKey) reprise.StreamKey {
 	key.Tenant = reprise.Tenant(p.prefix) + key.Tenant
 	return key
 }
 
 // outside is the inverse of inside. It returns false for the key of another part and for the lock.
-func (p *Prefixed) outside(key reprise.StreamKey) (reprise.StreamKey, bool) {
+func (p *prefixed) outside(key reprise.StreamKey) (reprise.StreamKey, bool) {
 	tenant, ok := strings.CutPrefix(string(key.Tenant), p.prefix)
 	key.Tenant = reprise.Tenant(tenant)
 	return key, ok && tenant != ""
 }
 
 // Create creates a stream; see reprise.Store.
-func (p *Prefixed) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
+func (p *prefixed) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
 	key := info.Key
 	info.Key = p.inside(key)
-	kept, err := p.inner.Create(ctx, info)
+	kept, err := p.Inner.Create(ctx, info)
 	kept.Key = key
 	return kept, err
 }
 
 // CreateAppend creates a stream with its first batch; see reprise.CreateAppender.
-func (p *Prefixed) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+func (p *prefixed) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	first reprise.AppendRequest,
 ) (reprise.StreamInfo, error) {
 	key := info.Key
 	info.Key, first.Key = p.inside(key), p.inside(key)
-	kept, err := p.around.CreateAppend(ctx, info, first)
+	kept, err := p.Around.CreateAppend(ctx, info, first)
 	kept.Key = key
 	return kept, err
 }
 
 // Append stores batches; see reprise.Store.
-func (p *Prefixed) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+func (p *prefixed) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
 	inside := make([]reprise.AppendRequest, len(reqs))
 	copy(inside, reqs)
 	for i := range inside {
 		inside[i].Key = p.inside(inside[i].Key)
 	}
-	return p.inner.Append(ctx, inside)
+	return p.Inner.Append(ctx, inside)
 }
 
 // Read returns a page; see reprise.Store.
-func (p *Prefixed) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
-	page, err := p.inner.Read(ctx, p.inside(key), after, maxBytes)
+func (p *prefixed) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
+	page, err := p.Inner.Read(ctx, p.inside(key), after, maxBytes)
 	page.Info.Key = key
 	return page, err
 }
 
 // List returns streams; see reprise.Store. Without a tenant, a page may have fewer streams than the limit.
-func (p *Prefixed) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
+func (p *prefixed) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
 	if q.Tenant != "" {
 		q.Tenant = reprise.Tenant(p.prefix) + q.Tenant
 	}
 	for {
-		page, err := p.inner.List(ctx, q)
+		page, err := p.Inner.List(ctx, q)
 		if err != nil {
 			return reprise.ListPage{}, err
 		}
@@ -118,13 +121,13 @@ func (p *Prefixed) List(ctx context.Context, q reprise.ListQuery) (reprise.ListP
 }
 
 // Remove trims or removes a stream; see reprise.Store.
-func (p *Prefixed) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
-	return p.inner.Remove(ctx, p.inside(key), spec)
+func (p *prefixed) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
+	return p.Inner.Remove(ctx, p.inside(key), spec)
 }
 
 // Watch watches a stream; see reprise.Watcher.
-func (p *Prefixed) Watch(key reprise.StreamKey, moved func()) (stop func(), err error) {
-	return p.around.Watch(p.inside(key), moved)
+func (p *prefixed) Watch(key reprise.StreamKey, moved func()) (stop func(), err error) {
+	return p.Around.Watch(p.inside(key), moved)
 }
 
 const (
@@ -136,7 +139,7 @@ const (
 
 // Sweep removes expired streams of this part; see reprise.Sweeper. It returns no streams while another replica sweeps.
 // If a sweep takes more than a minute, two replicas may return the same streams.
-func (p *Prefixed) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
+func (p *prefixed) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
 	unlock, err := p.lockSweep(ctx)
 	if err != nil || unlock == nil {
 		return nil, err
@@ -156,7 +159,7 @@ func (p *Prefixed) Sweep(ctx context.Context, now, remember time.Time, limit int
 }
 
 // due returns up to limit streams that have expired.
-func (p *Prefixed) due(ctx context.Context, now time.Time, limit int) ([]reprise.StreamInfo, error) {
+func (p *prefixed) due(ctx context.Context, now time.Time, limit int) ([]reprise.StreamInfo, error) {
 	var due []reprise.StreamInfo
 	for q := (reprise.ListQuery{AllNamespaces: true, Limit: sweepPage}); len(due) < limit; {
 		page, err := p.List(ctx, q)
@@ -177,25 +180,25 @@ func (p *Prefixed) due(ctx context.Context, now time.Time, limit int) ([]reprise
 
 // lockSweep creates the stream that serves as lock: of concurrent creations one succeeds. unlock is nil if another
 // replica holds the lock.
-func (p *Prefixed) lockSweep(ctx context.Context) (unlock func(), err error) {
+func (p *prefixed) lockSweep(ctx context.Context) (unlock func(), err error) {
 	mine := reprise.StreamInfo{
 		Key: reprise.StreamKey{Tenant: reprise.Tenant(p.prefix), Name: "sweep"}, Epoch: reprise.NewEpoch(),
 		Created: time.Now(),
 	}
 	for range 2 {
-		kept, err := p.inner.Create(ctx, mine)
+		kept, err := p.Inner.Create(ctx, mine)
 		switch {
 		case err != nil:
 			return nil, err
 		case kept.Epoch == mine.Epoch:
 			return func() {
 				// If this fails, the lock is ignored once it is old.
-				_ = p.inner.Remove(context.WithoutCancel(ctx), mine.Key, reprise.RemoveSpec{Epoch: mine.Epoch})
+				_ = p.Inner.Remove(context.WithoutCancel(ctx), mine.Key, reprise.RemoveSpec{Epoch: mine.Epoch})
 			}, nil
 		case time.Since(kept.Created) < sweepLasts:
 			return nil, nil
 		}
-		if err := p.inner.Remove(ctx, mine.Key, reprise.RemoveSpec{Epoch: kept.Epoch}); err != nil {
+		if err := p.Inner.Remove(ctx, mine.Key, reprise.RemoveSpec{Epoch: kept.Epoch}); err != nil {
 			return nil, err
 		}
 	}
@@ -203,8 +206,8 @@ func (p *Prefixed) lockSweep(ctx context.Context) (unlock func(), err error) {
 }
 
 // Sizes returns the size of each tenant of this part; see reprise.Sizer.
-func (p *Prefixed) Sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, error) {
-	all, err := p.around.Sizes(ctx)
+func (p *prefixed) Sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, error) {
+	all, err := p.Around.Sizes(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"reprise/store/storewrap"
 )
 
-func prefix(tb testing.TB, inner reprise.Store, prefix string) *storewrap.Prefixed {
+func prefix(tb testing.TB, inner reprise.Store, prefix string) reprise.Store {
 	tb.Helper()
 	s, err := storewrap.Prefix(inner, prefix)
 	check(tb, err)
@@ -45,11 +45,11 @@ func TestPrefixesShareNothing(t *testing.T) {
 	if got := texts(t, b, key("s")); len(got) != 1 {
 		t.Errorf("b has %q", got)
 	}
-	swept, err := b.Sweep(t.Context(), time.Now(), time.Now(), 10)
+	swept, err := b.(reprise.Sweeper).Sweep(t.Context(), time.Now(), time.Now(), 10)
 	if err != nil || len(swept) != 0 {
 		t.Errorf("b has swept %v of a, %v", swept, err)
 	}
-	sizes, err := a.Sizes(t.Context())
+	sizes, err := a.(reprise.Sizer).Sizes(t.Context())
 	if err != nil || len(sizes) != 1 || sizes[reprise.DefaultTenant].Streams != 1 {
 		t.Errorf("a keeps %v, %v", sizes, err)
 	}
@@ -57,7 +57,7 @@ func TestPrefixesShareNothing(t *testing.T) {
 	if err != nil || len(list.Streams) != 1 || list.Streams[0].Key != key("s") {
 		t.Errorf("b lists %v, %v", list, err)
 	}
-	swept, err = a.Sweep(t.Context(), time.Now(), time.Now().Add(time.Hour), 10)
+	swept, err = a.(reprise.Sweeper).Sweep(t.Context(), time.Now(), time.Now().Add(time.Hour), 10)
 	if err != nil || len(swept) != 1 || swept[0].Key != key("only-a") {
 		t.Errorf("a has swept %v, %v", swept, err)
 	}
@@ -85,7 +85,7 @@ func TestSweepIsLocked(t *testing.T) {
 	for _, want := range []int{0, 1} {
 		_, err := inner.Create(t.Context(), lock)
 		check(t, err)
-		swept, err := s.Sweep(t.Context(), time.Now(), time.Now(), 10)
+		swept, err := s.(reprise.Sweeper).Sweep(t.Context(), time.Now(), time.Now(), 10)
 		if err != nil || len(swept) != want {
 			t.Errorf("with a lock from %v: %d were swept, want %d, %v", lock.Created, len(swept), want, err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"reprise"
 	"reprise/internal/backoff"
+	"reprise/internal/wrap"
 )
 
 // RetryOptions are the settings of Retry. The zero value of each field means its default.
@@ -46,9 +47,9 @@ func (o *RetryOptions) withDefaults() RetryOptions {
 	return d
 }
 
-// Retrying is a Store that retries calls after temporary failures. It is safe for concurrent use.
-type Retrying struct {
-	around
+// retrying is a Store that retries calls after temporary failures. It is safe for concurrent use.
+type retrying struct {
+	wrap.Around
 	opts RetryOptions
 
 	// use is held for reading by each call and for writing by Close.
@@ -69,36 +70,39 @@ type Retrying struct {
 // back: if the stored bytes are the same, the append has succeeded. This cannot distinguish two writers without an
 // Owner that append the same bytes at the same seq.
 //
-// A removal without RemoveSpec.Epoch is not retried, because the name may belong to another stream by then.
+// A removal without RemoveSpec.Epoch is not retried, because the name may belong to another stream by then. If the
+// answer of a try of Sweep was lost, the streams that it removed are not returned.
 //
 // The error wraps reprise.ErrInvalid if a setting is negative or a wrapper inside must be outside.
-func Retry(inner reprise.Store, opts *RetryOptions) (*Retrying, error) {
-	if err := place(retries, inner); err != nil {
+func Retry(inner reprise.Store, opts *RetryOptions) (reprise.Store, error) {
+	if err := wrap.Place(wrap.Retries, inner); err != nil {
 		return nil, err
 	}
 	o := opts.withDefaults()
 	if o.Timeout < 0 || o.Wait < 0 || o.MaxWait < 0 || o.Budget < 0 {
 		return nil, fmt.Errorf("%w: a negative setting of Retry", reprise.ErrInvalid)
 	}
-	return &Retrying{around: around{inner}, opts: o, tenths: triesInTenths(o.Budget), closing: make(chan struct{})}, nil
+	return &retrying{
+		Around: wrap.Around{Inner: inner}, opts: o, tenths: triesInTenths(o.Budget), closing: make(chan struct{}),
+	}, nil
 }
 
-func (r *Retrying) layer() layer { return retries }
+func (r *retrying) Layer() wrap.Layer { return wrap.Retries }
 
 // Close closes the wrapped Store; see reprise.Store. A call that waits for its next try makes it at once. A call that
 // is under way makes one try that begins after Close, and no more after that.
-func (r *Retrying) Close() error {
+func (r *retrying) Close() error {
 	r.close.Do(func() { close(r.closing) })
 	r.use.Lock()
 	defer r.use.Unlock()
 	r.closed = true
-	return r.inner.Close()
+	return r.Inner.Close()
 }
 
 // Create creates a stream; see reprise.Store.
-func (r *Retrying) Create(ctx context.Context, info reprise.StreamInfo) (kept reprise.StreamInfo, err error) {
+func (r *retrying) Create(ctx context.Context, info reprise.StreamInfo) (kept reprise.StreamInfo, err error) {
 	err = r.try(ctx, func(ctx context.Context) (err error) {
-		kept, err = r.inner.Create(ctx, info)
+		kept, err = r.Inner.Create(ctx, info)
 		return err
 	})
 	return kept, err
@@ -106,54 +110,54 @@ func (r *Retrying) Create(ctx context.Context, info reprise.StreamInfo) (kept re
 
 // CreateAppend creates a stream with its first batch; see reprise.CreateAppender. If the answer of a try was lost and
 // the next try finds its stream, the stream is returned as created.
-func (r *Retrying) CreateAppend(ctx context.Context, info reprise.StreamInfo,
+func (r *retrying) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	first reprise.AppendRequest,
 ) (kept reprise.StreamInfo, err error) {
 	err = r.try(ctx, func(ctx context.Context) (err error) {
-		kept, err = r.around.CreateAppend(ctx, info, first)
+		kept, err = r.Around.CreateAppend(ctx, info, first)
 		return err
 	})
 	return kept, err
 }
 
 // Read returns a page; see reprise.Store.
-func (r *Retrying) Read(ctx context.Context, key reprise.StreamKey, after uint64,
+func (r *retrying) Read(ctx context.Context, key reprise.StreamKey, after uint64,
 	maxBytes int,
 ) (page reprise.Page, err error) {
 	err = r.try(ctx, func(ctx context.Context) (err error) {
-		page, err = r.inner.Read(ctx, key, after, maxBytes)
+		page, err = r.Inner.Read(ctx, key, after, maxBytes)
 		return err
 	})
 	return page, err
 }
 
 // List returns streams; see reprise.Store.
-func (r *Retrying) List(ctx context.Context, q reprise.ListQuery) (list reprise.ListPage, err error) {
+func (r *retrying) List(ctx context.Context, q reprise.ListQuery) (list reprise.ListPage, err error) {
 	err = r.try(ctx, func(ctx context.Context) (err error) {
-		list, err = r.inner.List(ctx, q)
+		list, err = r.Inner.List(ctx, q)
 		return err
 	})
 	return list, err
 }
 
 // Remove trims or removes a stream; see reprise.Store.
-func (r *Retrying) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
+func (r *retrying) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
 	if spec.Epoch == "" { // Close of the wrapped Store waits for it
-		return r.inner.Remove(ctx, key, spec)
+		return r.Inner.Remove(ctx, key, spec)
 	}
-	return r.try(ctx, func(ctx context.Context) error { return r.inner.Remove(ctx, key, spec) })
+	return r.try(ctx, func(ctx context.Context) error { return r.Inner.Remove(ctx, key, spec) })
 }
 
 // Sweep removes expired streams; see reprise.Sweeper. If the answer of a try was lost, the streams that it removed are
 // not returned.
-func (r *Retrying) Sweep(ctx context.Context, now, remember time.Time,
+func (r *retrying) Sweep(ctx context.Context, now, remember time.Time,
 	limit int,
 ) (swept []reprise.StreamInfo, err error) {
 	err = r.try(ctx, func(ctx context.Context) error {
 		if len(swept) == limit {
 			return nil // an error came with the last of them
 		}
-		some, err := r.around.Sweep(ctx, now, remember, limit-len(swept))
+		some, err := r.Around.Sweep(ctx, now, remember, limit-len(swept))
 		swept = append(swept, some...)
 		return err
 	})
@@ -161,22 +165,22 @@ func (r *Retrying) Sweep(ctx context.Context, now, remember time.Time,
 }
 
 // Sizes returns the size of each tenant; see reprise.Sizer.
-func (r *Retrying) Sizes(ctx context.Context) (sizes map[reprise.Tenant]reprise.Size, err error) {
+func (r *retrying) Sizes(ctx context.Context) (sizes map[reprise.Tenant]reprise.Size, err error) {
 	err = r.try(ctx, func(ctx context.Context) (err error) {
-		sizes, err = r.around.Sizes(ctx)
+		sizes, err = r.Around.Sizes(ctx)
 		return err
 	})
 	return sizes, err
 }
 
 // Append stores batches; see reprise.Store.
-func (r *Retrying) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
+func (r *retrying) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
 	r.use.RLock()
 	defer r.use.RUnlock()
 	if r.closed {
 		return slices.Repeat([]error{reprise.ErrClosed}, len(reqs))
 	}
-	errs := r.inner.Append(ctx, reqs)
+	errs := r.Inner.Append(ctx, reqs)
 	if !anyUnavailable(errs) {
 		r.succeeded()
 		return errs
@@ -198,7 +202,7 @@ func (r *Retrying) Append(ctx context.Context, reqs []reprise.AppendRequest) []e
 
 // try calls f until it returns something other than an error that wraps reprise.ErrUnavailable, or until time or budget
 // are used up.
-func (r *Retrying) try(ctx context.Context, f func(ctx context.Context) error) error {
+func (r *retrying) try(ctx context.Context, f func(ctx context.Context) error) error {
 	r.use.RLock()
 	defer r.use.RUnlock()
 	if r.closed {
@@ -208,7 +212,7 @@ func (r *Retrying) try(ctx context.Context, f func(ctx context.Context) error) e
 }
 
 // repeat is try for a caller that holds r.use.
-func (r *Retrying) repeat(ctx context.Context, f func(ctx context.Context) error) error {
+func (r *retrying) repeat(ctx context.Context, f func(ctx context.Context) error) error {
 	bounded, cancel := context.WithTimeoutCause(ctx, r.opts.Timeout, errTime)
 	defer cancel()
 	var last error
@@ -237,7 +241,7 @@ func (r *Retrying) repeat(ctx context.Context, f func(ctx context.Context) error
 var errTime = fmt.Errorf("%w: the time for all tries is up", reprise.ErrUnavailable)
 
 // pause waits until the time has passed or the Store is being closed. It returns false if ctx ends first.
-func (r *Retrying) pause(ctx context.Context, wait time.Duration) bool {
+func (r *retrying) pause(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {
@@ -250,7 +254,7 @@ func (r *Retrying) pause(ctx context.Context, wait time.Duration) bool {
 	}
 }
 
-func (r *Retrying) isClosing() bool {
+func (r *retrying) isClosing() bool {
 	select {
 	case <-r.closing:
 		return true
@@ -262,7 +266,7 @@ func (r *Retrying) isClosing() bool {
 // triesInTenths returns n tries in tenths of a try, the unit that a successful call restores.
 func triesInTenths(n int) int { return 10 * min(n, math.MaxInt/10) }
 
-func (r *Retrying) mayTry() bool {
+func (r *retrying) mayTry() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.tenths < triesInTenths(1) {
@@ -272,7 +276,7 @@ func (r *Retrying) mayTry() bool {
 	return true
 }
 
-func (r *Retrying) succeeded() {
+func (r *retrying) succeeded() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tenths = min(r.tenths+1, triesInTenths(r.opts.Budget))

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/wrap"
 	"reprise/store/memstore"
 	"reprise/store/storewrap"
 )
@@ -128,7 +129,7 @@ func TestRetryingStoreKeepsContract(t *testing.T) {
 			append: func([]reprise.AppendRequest) int { return rarely(2, 2) },
 		}, eager)
 		check(tb, err)
-		c.Retrying = s
+		c.Inner = s
 		return c
 	})
 }
@@ -164,13 +165,13 @@ func TestCloseAllowsOneMoreTry(t *testing.T) {
 
 // calming is told before it is closed.
 type calming struct {
-	*storewrap.Retrying
+	wrap.Around
 	calm atomic.Bool
 }
 
 func (c *calming) Close() error {
 	c.calm.Store(true)
-	return c.Retrying.Close()
+	return c.Around.Close()
 }
 
 // TestAppendsInDoubt: whatever is lost, what was acknowledged is there once and in order.

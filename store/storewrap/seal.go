@@ -3,13 +3,15 @@ package storewrap
 import (
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/hkdf"
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 
 	"reprise"
+	"reprise/internal/marker"
 	"reprise/internal/recent"
 )
 
@@ -61,7 +63,8 @@ type sealPlace struct {
 
 // sealer encrypts and decrypts. It is safe for concurrent use.
 type sealer struct {
-	keys *Keyset
+	keys  *reprise.Keyset
+	first string // the id of the key that encrypts
 	// derived keys take some microseconds and about 1 KiB each.
 	known recent.Map[derivation, cipher.AEAD]
 }
@@ -74,20 +77,19 @@ type derivation struct {
 	part  uint64
 }
 
-func (s *sealer) init(keys *Keyset) {
-	s.keys = keys
+func (s *sealer) init(keys *reprise.Keyset) {
+	s.keys, s.first = keys, keys.IDs()[0]
 }
 
 // seal encrypts plain into new memory.
 func (s *sealer) seal(at sealPlace, plain []byte) ([]byte, error) {
-	master := s.keys.ring[0]
-	aead, err := s.derived(master, at)
+	aead, err := s.derived(s.first, at)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]byte, 0, 2+len(master.ID)+len(plain)+aead.Overhead())
-	out = append(out, codeEncrypted, byte(len(master.ID)))
-	out = append(out, master.ID...)
+	out := make([]byte, 0, 2+len(s.first)+len(plain)+aead.Overhead())
+	out = append(out, codeEncrypted, byte(len(s.first)))
+	out = append(out, s.first...)
 	return aead.Seal(out, nil, plain, at.associated(out)), nil
 }
 
@@ -97,20 +99,17 @@ func (s *sealer) open(at sealPlace, sealed []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: it is not encrypted", errSealed)
 	}
 	head := 2 + int(sealed[1])
-	if head > len(sealed) || !isKeyID(string(sealed[2:head])) {
+	if head > len(sealed) {
 		return nil, fmt.Errorf("%w: its head is damaged", errSealed)
 	}
-	master, err := s.keys.find(string(sealed[2:head]))
-	if err != nil {
-		return nil, err
-	}
-	aead, err := s.derived(master, at)
+	id := string(sealed[2:head])
+	aead, err := s.derived(id, at)
 	if err != nil {
 		return nil, err
 	}
 	plain, err := aead.Open(nil, nil, sealed[head:], at.associated(sealed[:head]))
 	if err != nil {
-		return nil, fmt.Errorf("%w with the key %q: it was changed, or belongs to another place", errSealed, master.ID)
+		return nil, fmt.Errorf("%w with the key %q: it was changed, or belongs to another place", errSealed, id)
 	}
 	return plain, nil
 }
@@ -130,8 +129,8 @@ func (at *sealPlace) associated(head []byte) []byte {
 }
 
 // derived returns the cipher for a place.
-func (s *sealer) derived(master Key, at sealPlace) (cipher.AEAD, error) {
-	d := derivation{master.ID, at.key, at.epoch, at.seq >> keyRange}
+func (s *sealer) derived(id string, at sealPlace) (cipher.AEAD, error) {
+	d := derivation{id, at.key, at.epoch, at.seq >> keyRange}
 	if aead, ok := s.known.Load(d); ok {
 		return aead, nil
 	}
@@ -141,9 +140,9 @@ func (s *sealer) derived(master Key, at sealPlace) (cipher.AEAD, error) {
 		info = append(info, part...)
 	}
 	info = binary.BigEndian.AppendUint64(info, d.part)
-	secret, err := hkdf.Key(sha256.New, master.Secret, nil, string(info), 32)
-	if err != nil {
-		return nil, err
+	secret, ok := s.keys.Secret(id, string(info))
+	if !ok {
+		return nil, fmt.Errorf("%w: the key %q is missing", errSealed, id)
 	}
 	block, err := aes.NewCipher(secret)
 	if err != nil {
@@ -155,4 +154,19 @@ func (s *sealer) derived(master Key, at sealPlace) (cipher.AEAD, error) {
 	}
 	s.known.Store(d, aead)
 	return aead, nil
+}
+
+// checkLabel is the HKDF label of the check values of keys.
+const checkLabel = "reprise storewrap key check 1"
+
+// marks returns the keys for the marker of a store. A check value is 16 hexadecimal digits of HMAC-SHA256 over the id,
+// under a key that is derived from the secret with HKDF-SHA256.
+func marks(keys *reprise.Keyset) (marks []marker.Key) {
+	for _, id := range keys.IDs() {
+		derived, _ := keys.Secret(id, checkLabel)
+		mac := hmac.New(sha256.New, derived)
+		mac.Write([]byte(id))
+		marks = append(marks, marker.Key{ID: id, Check: hex.EncodeToString(mac.Sum(nil)[:8])})
+	}
+	return marks
 }

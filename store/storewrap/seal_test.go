@@ -1,6 +1,7 @@
 package storewrap
 
 import (
+	"encoding/base64"
 	"testing"
 
 	"reprise"
@@ -9,7 +10,7 @@ import (
 
 func newSealer(tb testing.TB) *sealer {
 	tb.Helper()
-	keys, err := NewKeyset(Key{ID: "fuzz", Secret: make([]byte, 32)})
+	keys, err := reprise.ParseKeyset([]byte("fuzz " + base64.StdEncoding.EncodeToString(make([]byte, 32))))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // sealInfo returns info with its configuration and its end encrypted. Labels and Meta are one text, in place of Meta.
-func (e *Encrypted) sealInfo(info reprise.StreamInfo) (_ reprise.StreamInfo, err error) {
+func (e *encrypted) sealInfo(info reprise.StreamInfo) (_ reprise.StreamInfo, err error) {
 	plain := appendConfig(nil, &info.Config)
 	info.Config.Labels = nil
 	info.Config.Meta, err = e.sealer.seal(configPlace(&info), plain)
@@ -24,7 +24,7 @@ func (e *Encrypted) sealInfo(info reprise.StreamInfo) (_ reprise.StreamInfo, err
 }
 
 // opened is the inverse of sealInfo. The error names the stream.
-func (e *Encrypted) opened(info reprise.StreamInfo) (reprise.StreamInfo, error) {
+func (e *encrypted) opened(info reprise.StreamInfo) (reprise.StreamInfo, error) {
 	plain, err := e.openIn(&info, 0, info.Config.Meta, func(epoch reprise.Epoch) sealPlace {
 		at := configPlace(&info)
 		at.epoch = epoch
@@ -58,7 +58,7 @@ func (e *Encrypted) opened(info reprise.StreamInfo) (reprise.StreamInfo, error) 
 
 // openIn decrypts data of a stream up to the event last. It was encrypted in one of the epochs that have that event:
 // usually the oldest, or the current one if the stream was copied.
-func (e *Encrypted) openIn(
+func (e *encrypted) openIn(
 	info *reprise.StreamInfo,
 	last uint64,
 	sealed []byte,
@@ -76,7 +76,7 @@ func (e *Encrypted) openIn(
 }
 
 // sealEnd returns a copy of end with its data encrypted. last is the seq of the end event.
-func (e *Encrypted) sealEnd(key reprise.StreamKey, epoch reprise.Epoch, last uint64,
+func (e *encrypted) sealEnd(key reprise.StreamKey, epoch reprise.Epoch, last uint64,
 	end *reprise.End,
 ) (*reprise.End, error) {
 	sealed := *end

@@ -18,7 +18,7 @@ import (
 	"reprise/client"
 	"reprise/internal/clienttest"
 	"reprise/internal/problem"
-	"reprise/sseclient"
+	"reprise/sse/sseclient"
 )
 
 func main() {
