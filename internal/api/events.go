@@ -32,7 +32,7 @@ type reading struct {
 
 	ssehttp.Request
 	limit int           // of a page
-	wait  time.Duration // for an empty page
+	wait  time.Duration // for a page that would be empty, or until the end of an answer that follows; 0 for none
 	// bySeq is set if the request names its position by a number of events. The answer then names the next page in the
 	// same way.
 	bySeq bool
@@ -86,7 +86,7 @@ func (rd *reading) parse(x *exchange) error {
 		return err
 	}
 	if rd.form != jsonType {
-		for _, name := range []string{"limit", "wait", "cursor"} {
+		for _, name := range []string{"limit", "cursor"} {
 			if x.query.text(name) != "" {
 				return badRequest(name, "only a page has it: ask for "+jsonType)
 			}
@@ -152,6 +152,9 @@ func (s *Server) send(x *exchange, rd *reading) error {
 	}
 	if rd.hold != nil {
 		opts.Sent = rd.hold.Sent
+	}
+	if rd.wait > 0 && rd.form != jsonType {
+		s.endWithEvents(x, rd.wait, &opts)
 	}
 	coding := s.coding(x)
 	switch rd.form {
@@ -236,6 +239,25 @@ func (x *exchange) endWithConnection() {
 	}
 	x.endWith(func(end context.CancelCauseFunc) (stop func() bool) {
 		return time.AfterFunc(left, func() { end(errAged) }).Stop
+	})
+}
+
+// errWaited is the cause that ends a response which follows a stream only for a while. Its reader comes back at once.
+var errWaited = fmt.Errorf("%w: the answer has lasted for the requested time", reprise.ErrClosed)
+
+// endWithEvents ends the context of the request once events were sent or filtered out, and after wait in any case. A
+// heartbeat in between shows the client that nothing has held the answer back until its end.
+func (s *Server) endWithEvents(x *exchange, wait time.Duration, opts *ssehttp.Options) {
+	opts.Heartbeat = min(opts.Heartbeat, wait/2)
+	sent := opts.Sent
+	x.endWith(func(end context.CancelCauseFunc) (stop func() bool) {
+		opts.Sent = func(seq uint64) {
+			if sent != nil {
+				sent(seq)
+			}
+			end(errWaited)
+		}
+		return time.AfterFunc(wait, func() { end(errWaited) }).Stop
 	})
 }
 

@@ -29,6 +29,7 @@ var cases = []testCase{
 	{"foreign events", "12", []string{KindReprise}, foreignEvents, false},
 	{"foreign ids", "12", []string{KindReprise}, foreignIDs, false},
 	{"compressed anyway", "14", nil, compressedAnyway, false},
+	{"held back", "16", []string{KindReprise}, heldBack, false},
 	{"errors at once", "5", []string{KindReprise}, errorsAtOnce, false},
 	{"gaps", "8", []string{KindReprise, "gap"}, gaps, false},
 	{"lost history", "2 8", []string{KindReprise, "gap"}, lostHistory, false},

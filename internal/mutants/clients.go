@@ -137,6 +137,26 @@ var clientMutants = []mutant{
 		pkg: "./client", run: "TestFollowOutlastsForeignAnswersInMidRun",
 	},
 	{
+		name: "a client never polls", rule: "client rule 16",
+		file: "client/held.go", old: "		h.silent++\n", new: "",
+		pkg: "./client", run: "TestFollowPollsBehindAProxyThatHoldsBack",
+	},
+	{
+		name: "a client polls for ever", rule: "client rule 16",
+		file: "client/held.go", old: ">= h.wait/4\n", new: ">= h.wait*4\n",
+		pkg: "./client", run: "TestFollowPollsBehindAProxyThatHoldsBack",
+	},
+	{
+		name: "a start that was held back is sent again for ever", rule: "client rule 16",
+		file: "client/follow.go", old: " && !f.held.polls() {\n", new: " {\n",
+		pkg: "./client", run: "TestRunPollsBehindAProxyThatHoldsBack",
+	},
+	{
+		name: "an answer with wait goes on", rule: "client rule 16",
+		file: "internal/api/events.go", old: "			end(errWaited)\n		}\n", new: "		}\n",
+		pkg: "./internal/api", run: "TestFollowedAnswersEndWithWhatThereIs",
+	},
+	{
 		name: "published JSON is nested without a limit", rule: "client rule 11",
 		file: "internal/api/decode.go", old: "		if jsonscan.Depth(text) > jsonscan.MaxDepth {\n",
 		new: "		if false {\n",

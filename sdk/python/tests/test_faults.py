@@ -177,6 +177,27 @@ def test_an_answer_that_is_held_back_is_named(kind: str) -> None:
         assert "a proxy may hold the answer back" in str(drops[0].error)
 
 
+def test_behind_a_proxy_that_holds_answers_back_the_loop_polls(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    header = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+
+    def held(client: socket.socket) -> None:
+        server.silent_after(header)(client)
+
+    def beating(client: socket.socket) -> None:  # the heartbeat comes as it is sent
+        client.sendall(stream(":\n"))
+        time.sleep(0.4)
+
+    with Scripted(held, held, stream(block(1)), beating, stream(block(2)), stream(end(3))) as server:
+        drops: list[Any] = []
+        with caplog.at_level("DEBUG", logger="reprise"):
+            events = read(kind, server.url, "", stream="s", idle_timeout=0.9, on_drop=drops.append)
+        assert [e.seq for e in events] == [1, 2, 3]
+        waits = [match[1] if (match := re.search(r"wait=(\w+)", head)) else "" for head in server.heads]
+        assert waits == ["", "", "300ms", "300ms", "", ""]
+        assert len(drops) == 3  # the ends of polls are none
+        assert caplog.text.count("polling at") == 2
+
+
 def test_what_a_proxy_compresses_unasked_is_decoded_or_named(kind: str) -> None:
     plain = stream(block(1), end(2)).split(b"\r\n\r\n", 1)[1]
     raw = zlib.compressobj(wbits=-15)
