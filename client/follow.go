@@ -256,7 +256,7 @@ func (f *follower) Failed(ctx context.Context, err error, retry time.Duration) (
 	}
 	pause := f.wait.Next(max(askedWait(err), retry))
 	again := f.spell.allows(err, met, f.opts.GiveUp, pause) || Retryable(err) || fault && f.faults < maxFaults
-	if !met && f.opts.GiveUp == 0 && isTransport(err) && f.wait.Outlasts(firstContact, pause) {
+	if !met && f.opts.GiveUp == 0 && isLost(err) && f.wait.Outlasts(firstContact, pause) {
 		return 0, f.unreached(err)
 	}
 	if !again || f.wait.Outlasts(f.opts.GiveUp, pause) {
@@ -276,6 +276,9 @@ func (f *follower) Failed(ctx context.Context, err error, retry time.Duration) (
 
 // firstContact is how long a loop without FollowOptions.GiveUp tries to reach a server that has never answered.
 const firstContact = 10 * time.Second
+
+// isLost reports whether a connection has failed or was silent, so that no server may be there.
+func isLost(err error) bool { return isTransport(err) || errors.Is(err, ssefollow.ErrIdle) }
 
 // unreached is the error of a loop whose server was never reached.
 func (f *follower) unreached(err error) error {

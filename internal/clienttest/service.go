@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -33,6 +34,7 @@ type Command struct {
 	Argv      []string `json:"argv,omitempty"`
 	Detach    bool     `json:"detach,omitempty"`
 	Count     int      `json:"count,omitempty"`
+	AtOnce    int      `json:"at_once,omitempty"`
 }
 
 // Hello is a service's description of itself.
@@ -101,13 +103,13 @@ type service struct {
 }
 
 // startService starts a service and waits for its hello.
-func startService(ctx context.Context, opts *Options) (*service, error) {
+func startService(ctx context.Context, opts *Options, server *server) (*service, error) {
 	command := opts.Command
 	s := &service{
 		tasks: map[string]*task{}, scanned: make(chan struct{}), patience: cmp.Or(opts.Patience, 3*time.Minute),
 	}
 	s.cmd = exec.CommandContext(ctx, command[0], command[1:]...)
-	s.cmd.Stderr = &s.stderr
+	s.cmd.Stderr, s.cmd.Env = &s.stderr, append(os.Environ(), server.certificate.environment()...)
 	var err error
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
 		return nil, err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
 import socket
@@ -351,6 +352,29 @@ UNDECODABLE = {
     "deep behind a value": '{"a":"}]\\"","b":[1,' + "[" * 2000 + "]" * 2000 + "]}",
     "an integer of many digits": '{"n":' + "9" * 5000 + "}",
 }
+
+
+def test_text_of_values_that_python_has_not_is_json(kind: str) -> None:
+    values = [
+        "1e400",
+        "[-1.5E999]",
+        '{"a":1e00400}',
+        "1" + "0" * 400 + ".0",
+        '"\\ud800"',
+        '{"\\udfff":"\\ud83d\\ude00"}',
+        '"e400"',
+    ]
+    blocks = [
+        f'id: {cursor(n)}\nevent: note\ndata: {{"seq":{n},"time":"2026-11-20T09:30:00.000Z","data":{value}}}\n\n'
+        for n, value in enumerate(values, 1)
+    ]
+    for answers in ([stream(*blocks, end(8))], [stream(part) for part in [*blocks, end(8)]]):
+        with Scripted(*answers) as server:
+            events = read(kind, server.url, "", stream="s")
+        for event, value in zip(events, values, strict=False):
+            assert json.loads(event.text) == json.loads(value)
+            assert "Infinity" not in event.text
+            assert event.text.encode() == event.bytes
 
 
 @pytest.mark.parametrize("name", UNDECODABLE)
