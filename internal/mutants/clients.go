@@ -157,6 +157,16 @@ var clientMutants = []mutant{
 		pkg: "./internal/api", run: "TestFollowedAnswersEndWithWhatThereIs",
 	},
 	{
+		name: "the id of an MCP stream comes before its data", rule: "client rule 1",
+		file: "mcp/mcphttp/response.go", old: `"data: \nid: %s\n\n"`, new: `"id: %s\ndata: \n\n"`,
+		pkg: "./mcp/mcphttp", run: "TestTranscriptsOfWireTraffic",
+	},
+	{
+		name: "an MCP message has no id", rule: "client rule 1",
+		file: "mcp/mcphttp/form.go", old: `e.Data), "\nid: "...)`, new: `e.Data), "\nxx: "...)`,
+		pkg: "./mcp/mcphttp", run: "TestTranscriptsOfWireTraffic",
+	},
+	{
 		name: "published JSON is nested without a limit", rule: "client rule 11",
 		file: "internal/api/decode.go", old: "		if jsonscan.Depth(text) > jsonscan.MaxDepth {\n",
 		new: "		if false {\n",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Generator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,10 +22,10 @@ class CancelledAt:
         self._work, self._left = work, place
 
     def __await__(self) -> Generator[Any, Any, None]:
-        send, value = self._work.send, None
+        step = partial(self._work.send, None)
         while True:
             try:
-                waits_for = send(value)
+                waits_for = step()
             except StopIteration:
                 return
             self._left -= 1
@@ -33,9 +34,9 @@ class CancelledAt:
                 assert task is not None
                 task.cancel()
             try:
-                value, send = (yield waits_for), self._work.send
+                step = partial(self._work.send, (yield waits_for))
             except BaseException as error:
-                value, send = error, self._work.throw
+                step = partial(self._work.throw, error)
 
 
 async def cancelled_at(work: Coroutine[Any, Any, None], place: int) -> bool:

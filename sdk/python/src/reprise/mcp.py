@@ -323,7 +323,7 @@ class EventStore(_Base):
 def _block(id: str, text: str) -> bytes:
     """An event on the wire. Its JSON is a single line also for readers that split lines as Python does."""
     text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\u0085", "\\u0085")
-    return f"id: {id}\nevent: message\ndata: {text}\n\n".encode()
+    return f"event: message\ndata: {text}\nid: {id}\n\n".encode()
 
 
 def _segment(text: str) -> str:
