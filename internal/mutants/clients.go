@@ -36,11 +36,6 @@ var clientMutants = []mutant{
 		pkg: "./sseclient", run: "TestRequestsThatAreNotIdempotentAreNotRepeated",
 	},
 	{
-		name: "an integer has no fraction of zeros", rule: "docs/protocol.md, JSON Schema",
-		file: "internal/api/decode.go", old: "		dropZeroFraction(text)\n", new: "",
-		pkg: "./internal/api", run: "TestIntegersWithAFractionOfZeros",
-	},
-	{
 		name: "a run that is left goes on", rule: "client rule 15",
 		file: "client/run.go", old: "	if !f.started || ", new: "	if true || ",
 		pkg: "./client", run: "TestRunLeftEarlyIsCancelled",
@@ -165,6 +160,17 @@ var clientMutants = []mutant{
 		name: "an MCP message has no id", rule: "client rule 1",
 		file: "mcp/mcphttp/form.go", old: `e.Data), "\nid: "...)`, new: `e.Data), "\nxx: "...)`,
 		pkg: "./mcp/mcphttp", run: "TestTranscriptsOfWireTraffic",
+	},
+	{
+		name: "1e3 is no integer", rule: "openapi.yaml, integers",
+		file: "internal/api/decode.go",
+		old:  "	c.integers = append(c.integers, integer{from, to, digits})\n", new: "	_ = digits\n",
+		pkg: "./internal/api", run: "TestDecodeRewritesIntegersAlone",
+	},
+	{
+		name: "an integer has any number of digits", rule: "openapi.yaml, integers",
+		file: "internal/jsonscan/jsonscan.go", old: "len(significant)+zeros > maxDigits", new: "false",
+		pkg: "./internal/jsonscan", run: "TestIntegerHoweverItIsWritten",
 	},
 	{
 		name: "published JSON is nested without a limit", rule: "client rule 11",
