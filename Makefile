@@ -72,6 +72,10 @@ race-all: ## all Go tests with the race detector, in random order
 clients: ## every client through the suite of reprise check-client: cut at every byte, 300 times in 20,000 events, servers killed
 	scripts/check-clients
 
+.PHONY: rust-client
+rust-client: ## the example in Rust through the suite; it needs cargo
+	scripts/check-clients rust
+
 .PHONY: webhooks
 webhooks: ## webhooks of a real server to receivers that use the official libraries for JavaScript, Python and Go
 	scripts/check-webhooks
