@@ -101,7 +101,7 @@ console-check: ## types and tests of the web console, and that internal/console/
 	scripts/console
 
 .PHONY: openapi
-openapi: ## openapi.yaml: redocly, generated clients in TypeScript and Python, schemathesis for a minute
+openapi: ## openapi.yaml: redocly, generated clients in four languages at work, schemathesis for a minute
 	scripts/openapi
 
 .PHONY: sdk-typescript
