@@ -110,7 +110,7 @@ class EventStore(_Base):
         self._client, self._prefix, self._lost_after = client, prefix, lost_after
         limits = retention or {"max_events": 10_000, "max_bytes": 64 << 20, "max_age": "1h"}
         self._retention = {"max_idle": "168h", **limits}
-        self._producers: OrderedDict[str, AsyncProducer] = OrderedDict()
+        self._producers: OrderedDict[str, AsyncProducer[Any]] = OrderedDict()
         self._broken: set[str] = set()  # streams that lack a message
 
     # What the SDKs call.
