@@ -51,17 +51,20 @@ var cases = []testCase{
 // atOnce is the number of concurrent followers of a case.
 const atOnce = 16
 
-// each calls f for 0, step, 2*step, ... below n, several at a time, and returns the first errors.
+// each calls f for 0, step, 2*step, ... below n, several at a time, and returns the first errors. It ends early if
+// several calls have waited for the client in vain.
 func each(n, step int, f func(i int) error) error {
 	var (
 		wg   sync.WaitGroup
 		mu   sync.Mutex
 		errs []error
+
+		waited int // of them, those that are errWaited
 	)
 	turns := make(chan struct{}, atOnce)
 	for i := 0; i < n; i += step {
 		mu.Lock()
-		enough := len(errs) >= 3
+		enough := waited >= 3
 		mu.Unlock()
 		if enough {
 			break
@@ -73,15 +76,21 @@ func each(n, step int, f func(i int) error) error {
 				mu.Lock()
 				defer mu.Unlock()
 				errs = append(errs, err)
+				if errors.Is(err, errWaited) {
+					waited++
+				}
 			}
 		})
 	}
 	wg.Wait()
+	if more := len(errs) - 3; more > 0 {
+		errs = append(errs[:3], fmt.Errorf("and %d more", more))
+	}
 	return errors.Join(errs...)
 }
 
-// cutAtEveryByte cuts the response of a recording after each of its bytes, by FIN and RST in turn, once, and for some
-// bytes three times in a row.
+// cutAtEveryByte cuts the response of a recording after each of its bytes, by FIN and by RST, once, and for some bytes
+// three times in a row. A quick run cuts at every 11th byte, by one of them in turn.
 func cutAtEveryByte(ctx context.Context, r *run) error {
 	if err := r.publishBytes(ctx, r.name, hostile[:8], false); err != nil {
 		return err
@@ -114,15 +123,13 @@ func cutAtEveryByte(ctx context.Context, r *run) error {
 	}
 	step := 1
 	if r.opts.Quick {
-		step = 11
+		step = 23 // of twice as many
 	}
-	return each(size, step, func(n int) error {
-		fault := cutproxy.Fault{Kind: cutproxy.FIN, After: int64(n)}
-		if n/step%2 == 1 {
-			fault.Kind = cutproxy.RST
-		}
+	return each(2*size, step, func(i int) error {
+		n := i / 2
+		fault := cutproxy.Fault{Kind: []cutproxy.Kind{cutproxy.FIN, cutproxy.RST}[i%2], After: int64(n)}
 		cuts := 1
-		if n/step%7 == 3 {
+		if i/step%7 == 3 {
 			cuts = 3
 		}
 		p, closeIt, err := r.proxy(addr, cutproxy.First(cuts, fault))

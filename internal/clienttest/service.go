@@ -313,6 +313,9 @@ func (t *task) fail(err error) {
 // stop ends the command.
 func (t *task) stop() { t.service.write(Command{Do: "stop", ID: t.command.ID}) }
 
+// errWaited is the error of a wait that has taken longer than Options.Patience.
+var errWaited = errors.New("waited in vain")
+
 // until waits until ok, which is called with t.mu held, returns true.
 func (t *task) until(what string, ok func() bool) error {
 	deadline := time.After(t.service.patience)
@@ -328,7 +331,8 @@ func (t *task) until(what string, ok func() bool) error {
 		case <-deadline:
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			return fmt.Errorf("no %s within %v; %d events so far", what, t.service.patience, len(t.events))
+			return fmt.Errorf("%w: no %s within %v; %d events so far",
+				errWaited, what, t.service.patience, len(t.events))
 		}
 	}
 }
