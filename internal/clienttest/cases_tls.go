@@ -125,8 +125,11 @@ func overTLS(ctx context.Context, r *run) error {
 		<-done
 	}()
 	faults := []cutproxy.Fault{
-		{Kind: cutproxy.Stall}, {Kind: cutproxy.RST, After: 40}, {Kind: cutproxy.Stall, After: 300},
-		{Kind: cutproxy.Slow, Pace: 100 * time.Microsecond}, {Kind: cutproxy.RST, After: 2500},
+		{Kind: cutproxy.Stall},
+		{Kind: cutproxy.RST, After: 40},
+		{Kind: cutproxy.Stall, After: 300},
+		{Kind: cutproxy.Slow, Pace: 100 * time.Microsecond},
+		{Kind: cutproxy.RST, After: 2500},
 	}
 	p, closeIt, err := r.proxy(listener.Addr().String(), func(n int) *cutproxy.Fault {
 		if n >= len(faults) {
