@@ -76,6 +76,10 @@ race-all: ## all Go tests with the race detector, in random order
 clients: ## every client through the suite of reprise check-client: cut at every byte, 300 times in 20,000 events, servers killed
 	scripts/check-clients
 
+.PHONY: rust-client
+rust-client: ## the example in Rust through the suite; it needs cargo
+	scripts/check-clients rust
+
 .PHONY: webhooks
 webhooks: ## webhooks of a real server to receivers that use the official libraries for JavaScript, Python and Go
 	scripts/check-webhooks
@@ -101,7 +105,7 @@ console-check: ## types and tests of the web console, and that internal/console/
 	scripts/console
 
 .PHONY: openapi
-openapi: ## openapi.yaml: redocly, generated clients in TypeScript and Python, schemathesis for a minute
+openapi: ## openapi.yaml: redocly, generated clients in four languages at work, schemathesis for a minute
 	scripts/openapi
 
 .PHONY: sdk-typescript

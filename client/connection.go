@@ -16,7 +16,11 @@ const eventStreamType = sse.ContentType
 // Connect sends the request for the next events.
 func (f *follower) Connect(ctx context.Context) (*http.Response, error) {
 	f.started = f.started || ctx.Err() == nil
-	f.state(stateConnecting)
+	state := stateConnecting
+	if f.held.polls() {
+		state = statePolling
+	}
+	f.state(state)
 	res, err := f.c.send(ctx, f.request())
 	if err != nil {
 		return nil, err
@@ -46,7 +50,7 @@ func (f *follower) accept(ctx context.Context, res *http.Response) error {
 			f.receipts = f.withReceipts(res.Header)
 		}
 	}
-	f.live, f.begun = false, time.Now()
+	f.live, f.begun = f.live && f.held.polls(), time.Now()
 	f.track.answered(res.Header.Get("Stream-Tail"))
 	tail, _ := reprise.ParseCursor(res.Header.Get("Stream-Tail")) // without one the reader is not told
 	f.tail = tail.Seq
@@ -62,6 +66,7 @@ func (f *follower) LastEventID() string { return f.track.cursor }
 // Comment records a heartbeat as soon as its line is read. The connection then counts as useful, so a proxy that cuts
 // idle connections does not cause ever longer waits.
 func (f *follower) Comment([]byte) {
+	f.held.beat = time.Now()
 	if time.Since(f.begun) >= ssefollow.MinProductive {
 		f.wait.Succeeded()
 	}

@@ -153,7 +153,8 @@ type follower struct {
 	spell  foreignSpell
 	begun  time.Time // when the present answer began
 	live   bool      // it has brought an event or a heartbeat
-	tail   uint64    // the seq of its Stream-Tail, until that has been reached
+	held   holding
+	tail   uint64 // the seq of its Stream-Tail, until that has been reached
 	// fromFirst is true for a reader that has requested all events since the first one.
 	fromFirst bool
 }
@@ -185,6 +186,7 @@ func (f *follower) run(ctx context.Context) (err error) {
 			f.receipts.stop()
 		}
 	}()
+	f.held.wait = min(f.opts.IdleTimeout/3, maxPoll)
 	f.withReceipts = func(head http.Header) *receipts { return startReceipts(ctx, f, head) }
 	loop := ssefollow.Loop{IdleTimeout: f.opts.IdleTimeout}
 	err = loop.Run(ctx, f)
@@ -246,6 +248,7 @@ func (f *follower) Failed(ctx context.Context, err error, retry time.Duration) (
 		return 0, gap
 	}
 	f.plain = f.plain || ssefollow.IsDamaged(err)
+	polled := f.held.failed(err, f.live)
 	met := f.c.met.Load()
 	fault := errors.Is(err, ErrProtocol) && !(met && isForeign(err))
 	if fault {
@@ -253,11 +256,14 @@ func (f *follower) Failed(ctx context.Context, err error, retry time.Duration) (
 	}
 	pause := f.wait.Next(max(askedWait(err), retry))
 	again := f.spell.allows(err, met, f.opts.GiveUp, pause) || Retryable(err) || fault && f.faults < maxFaults
-	if !met && f.opts.GiveUp == 0 && isTransport(err) && f.wait.Outlasts(firstContact, pause) {
+	if !met && f.opts.GiveUp == 0 && isLost(err) && f.wait.Outlasts(firstContact, pause) {
 		return 0, f.unreached(err)
 	}
 	if !again || f.wait.Outlasts(f.opts.GiveUp, pause) {
 		return 0, &Error{Op: f.op, Err: err, Tries: f.wait.Tries()}
+	}
+	if polled {
+		return pause, f.saver.flush(ctx)
 	}
 	f.state(stateWaiting, "wait", pause, "tries", f.wait.Tries(), "err", err)
 	if f.opts.OnDrop != nil {
@@ -271,6 +277,9 @@ func (f *follower) Failed(ctx context.Context, err error, retry time.Duration) (
 // firstContact is how long a loop without FollowOptions.GiveUp tries to reach a server that has never answered.
 const firstContact = 10 * time.Second
 
+// isLost reports whether a connection has failed or was silent, so that no server may be there.
+func isLost(err error) bool { return isTransport(err) || errors.Is(err, ssefollow.ErrIdle) }
+
 // unreached is the error of a loop whose server was never reached.
 func (f *follower) unreached(err error) error {
 	return &Error{Op: f.op, Tries: f.wait.Tries(), Err: fmt.Errorf(
@@ -280,7 +289,7 @@ func (f *follower) unreached(err error) error {
 
 // request returns the request for the next events.
 func (f *follower) request() *request {
-	if f.start != nil && f.track.cursor == "" {
+	if f.start != nil && f.track.cursor == "" && !f.held.polls() {
 		f.wantEvents(f.start.header)
 		return f.start
 	}
@@ -301,6 +310,9 @@ func (f *follower) request() *request {
 	}
 	if f.receipts != nil {
 		r.header.Set(receiptsHeader, "yes")
+	}
+	if f.held.polls() {
+		r.query.Set("wait", f.held.wait.String())
 	}
 	if f.opts.OnGap == GapYield {
 		r.query.Set("gap", "event")

@@ -8,6 +8,7 @@ import (
 // The states of a loop, as the debug log names them.
 const (
 	stateConnecting = "connecting" // a request is sent
+	statePolling    = "polling"    // a request is sent whose answer ends soon, since a proxy holds answers back
 	stateLive       = "live"       // an event or a heartbeat has come
 	stateCaughtUp   = "caught up"  // all events up to the tail at the beginning of the answer have come
 	stateWaiting    = "waiting"    // a connection has failed, and the next one comes later

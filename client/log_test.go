@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -40,14 +41,19 @@ func TestDebugLogHasStatesAndNoToken(t *testing.T) {
 func TestFirstContactIsLimited(t *testing.T) {
 	for name, tt := range map[string]struct {
 		opts        client.FollowOptions
+		silent      bool
 		least, most time.Duration
 	}{
 		"by default": {least: 5 * time.Second, most: 10 * time.Second},
-		"longer":     {opts: client.FollowOptions{GiveUp: time.Minute}, least: 30 * time.Second, most: time.Minute},
+		"silent": {
+			opts: client.FollowOptions{IdleTimeout: time.Second}, silent: true,
+			least: 5 * time.Second, most: 12 * time.Second,
+		},
+		"longer": {opts: client.FollowOptions{GiveUp: time.Minute}, least: 30 * time.Second, most: time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := script([]byte{})
+				w := &wire{answer: func(int, *http.Request) ([]byte, bool) { return nil, tt.silent }}
 				c := w.client(t, client.Options{MaxWait: time.Second})
 				begun := time.Now()
 				_, err := collect(c.Follow(t.Context(), "x", &tt.opts))
@@ -56,7 +62,7 @@ func TestFirstContactIsLimited(t *testing.T) {
 				if !ok || took < tt.least || took > tt.most || failure.Tries < 3 {
 					t.Errorf("after %v: %v", took, err)
 				}
-				if name == "by default" && !strings.Contains(err.Error(), c.URL()) {
+				if tt.opts.GiveUp == 0 && !strings.Contains(err.Error(), c.URL()) {
 					t.Errorf("the URL is missing: %v", err)
 				}
 			})

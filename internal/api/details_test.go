@@ -38,11 +38,11 @@ func TestRefusalNamesTheField(t *testing.T) {
 	}
 }
 
-// JSON Schema has 7.0 as an integer, however it is written, and 7.5 not.
-func TestIntegersWithAFractionOfZeros(t *testing.T) {
+// For JSON Schema a number is an integer by its value, however it is written.
+func TestIntegersHoweverTheyAreWritten(t *testing.T) {
 	w := start(t, setup{})
-	for i, number := range []string{"24782", "24782.0", "24782.000"} {
-		body := fmt.Sprintf(`{"retention": {"max_events": %s , "max_bytes":1000.0},"labels":{"n":"1.0"}}`, number)
+	for i, number := range []string{"24000", "24000.0", "24000.000", "24e3", "2.4E+4", "240000e-1", "0.24e5"} {
+		body := fmt.Sprintf(`{"retention": {"max_events": %s , "max_bytes":1e3},"labels":{"n":"1e3"}}`, number)
 		var got struct {
 			Retention struct {
 				MaxEvents int `json:"max_events"`
@@ -51,16 +51,23 @@ func TestIntegersWithAFractionOfZeros(t *testing.T) {
 			Labels map[string]string
 		}
 		w.ok(json.Unmarshal([]byte(w.do("PUT", fmt.Sprintf("/v1/streams/s%d", i), body).body), &got))
-		if got.Retention.MaxEvents != 24782 || got.Retention.MaxBytes != 1000 || got.Labels["n"] != "1.0" {
+		if got.Retention.MaxEvents != 24000 || got.Retention.MaxBytes != 1000 || got.Labels["n"] != "1e3" {
 			t.Errorf("%s: %+v", body, got)
 		}
 	}
-	for _, number := range []string{"24782.5", "24782.", `"24782.0"`} {
+	for number, detail := range map[string]string{
+		"24782.5": "24782.5 does not belong here: the number is not whole", "1e-1": "not whole",
+		"1e400": "1e400 does not belong here: the number is too large", "1e999999999999999999999": "too large",
+		"1e19": "a number 10000000000000000000 does not", "9223372036854775808.0": "does not belong here",
+		`"24782.0"`: "a string does not belong here",
+	} {
 		body := fmt.Sprintf(`{"retention":{"max_events":%s}}`, number)
-		if got := w.do("PUT", "/v1/streams/s", body); got.status < 400 {
-			t.Errorf("%s: %d", number, got.status)
+		got := w.do("PUT", "/v1/streams/s", body).refused(422, "invalid")
+		if !strings.Contains(got.text("detail"), detail) || got.text("field") != "retention.max_events" {
+			t.Errorf("%s: %s", number, got.body)
 		}
 	}
+	w.do("PUT", "/v1/streams/s", `{"retention":{"max_events":24782.}}`).refused(400, "invalid")
 	w.do("PUT", "/v1/streams/data", `{}`)
 	w.do("POST", "/v1/streams/data/events", `{"data":1.0}`)
 	if page := w.do("GET", "/v1/streams/data/events", "").body; !strings.Contains(page, `"data":1.0`) {

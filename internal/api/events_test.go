@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"fmt"
+	"io"
 	"net/url"
 	"strings"
 	"testing"
@@ -56,7 +57,7 @@ func TestFormsByAccept(t *testing.T) {
 	}
 	w.do("GET", "/v1/streams/s/events", "", "Accept: text/html").is(406)
 	w.do("GET", "/v1/streams/s/events?limit=5", "", asSSE).refused(400, "invalid")
-	w.do("GET", "/v1/streams/s/events?wait=5s", "", asLines).refused(400, "invalid")
+	w.do("GET", "/v1/streams/s/events?limit=5", "", asLines).refused(400, "invalid")
 	w.do("POST", "/v1/executions", `{"id":"x","argv":["true"]}`).is(201)
 	w.do("GET", "/v1/executions/x/events", "", "Accept: text/html").refused(406, "invalid")
 }
@@ -96,6 +97,31 @@ func TestEveryFormResumes(t *testing.T) {
 	a = w.do("GET", "/v1/executions/x/events?after=tail", "", asSSE).is(204)
 	if a.header.Get("Stream-Outcome") != "exited" {
 		t.Errorf("a client does not believe the 204 of an execution: %v", a.header)
+	}
+}
+
+// An answer with wait is complete soon, for clients behind a proxy that passes nothing on before.
+func TestFollowedAnswersEndWithWhatThereIs(t *testing.T) {
+	w := start(t, setup{})
+	for name, accept := range map[string]string{"s": asSSE, "l": asLines} {
+		s, path := w.stream(name, "one", "two"), "/v1/streams/"+name+"/events?wait=60s&after="
+		if body := w.do("GET", path, "", accept).is(200).body; !strings.Contains(body, `"two"`) {
+			t.Errorf("%s: %s", accept, body)
+		}
+		left := w.do("GET", path+"&types=other", "", accept).is(200).body
+		if strings.Contains(left, `"two"`) || !strings.Contains(left, s.Cursor(2).String()) {
+			t.Errorf("%s: the answer does not say that both were left out: %q", accept, left)
+		}
+		f := w.follow(path+"tail", accept)
+		_, err := s.Append(t.Context(), reprise.Event{Type: "x", Data: []byte("later")})
+		w.ok(err)
+		if rest, err := io.ReadAll(f.body); err != nil || !strings.Contains(string(rest), `"later"`) {
+			t.Errorf("%s: %v, %q", accept, err, rest)
+		}
+	}
+	empty := w.do("GET", "/v1/streams/s/events?wait=40ms&after=tail", "", asSSE).is(200).body
+	if !strings.HasPrefix(empty, "retry: 1000\n:\n") || !strings.HasSuffix(empty, ":\nretry: 250\n") {
+		t.Errorf("the answer that has waited in vain: %q", empty)
 	}
 }
 

@@ -24,6 +24,7 @@ func TestParked(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"FormsByAccept":                 TestFormsByAccept,
 		"EveryFormResumes":              TestEveryFormResumes,
+		"AnswersEndWithWhatThereIs":     TestFollowedAnswersEndWithWhatThereIs,
 		"LinesFollowALiveStream":        TestLinesFollowALiveStream,
 		"GapsAreToldInEveryForm":        TestGapsAreToldInEveryForm,
 		"ReadersPerPrincipalAreBounded": TestReadersPerPrincipalAreBounded,

@@ -23,12 +23,17 @@ var cases = []testCase{
 	{"long lines", "11", nil, longLines, false},
 	{"line ends", "11", nil, lineEnds, false},
 	{"deep data", "13", nil, deepData, false},
+	{"extremes", "11 13", nil, extremes, false},
 	{"silence", "6", nil, silence, false},
+	{"silent heads", "6", nil, silentHeads, false},
+	{"never reached", "5", []string{KindReprise}, neverReached, false},
 	{"bad answers", "4 5", nil, badAnswers, false},
 	{"answers of others", "5 10", []string{KindReprise}, answersOfOthers, false},
 	{"foreign events", "12", []string{KindReprise}, foreignEvents, false},
 	{"foreign ids", "12", []string{KindReprise}, foreignIDs, false},
 	{"compressed anyway", "14", nil, compressedAnyway, false},
+	{"held back", "16", []string{KindReprise}, heldBack, false},
+	{"over TLS", "4 6", []string{"tls"}, overTLS, false},
 	{"errors at once", "5", []string{KindReprise}, errorsAtOnce, false},
 	{"gaps", "8", []string{KindReprise, "gap"}, gaps, false},
 	{"lost history", "2 8", []string{KindReprise, "gap"}, lostHistory, false},
@@ -46,17 +51,20 @@ var cases = []testCase{
 // atOnce is the number of concurrent followers of a case.
 const atOnce = 16
 
-// each calls f for 0, step, 2*step, ... below n, several at a time, and returns the first errors.
+// each calls f for 0, step, 2*step, ... below n, several at a time, and returns the first errors. It ends early if
+// several calls have waited for the client in vain.
 func each(n, step int, f func(i int) error) error {
 	var (
 		wg   sync.WaitGroup
 		mu   sync.Mutex
 		errs []error
+
+		waited int // of them, those that are errWaited
 	)
 	turns := make(chan struct{}, atOnce)
 	for i := 0; i < n; i += step {
 		mu.Lock()
-		enough := len(errs) >= 3
+		enough := waited >= 3
 		mu.Unlock()
 		if enough {
 			break
@@ -68,15 +76,21 @@ func each(n, step int, f func(i int) error) error {
 				mu.Lock()
 				defer mu.Unlock()
 				errs = append(errs, err)
+				if errors.Is(err, errWaited) {
+					waited++
+				}
 			}
 		})
 	}
 	wg.Wait()
+	if more := len(errs) - 3; more > 0 {
+		errs = append(errs[:3], fmt.Errorf("and %d more", more))
+	}
 	return errors.Join(errs...)
 }
 
-// cutAtEveryByte cuts the response of a recording after each of its bytes, by FIN and RST in turn, once, and for some
-// bytes three times in a row.
+// cutAtEveryByte cuts the response of a recording after each of its bytes, by FIN and by RST, once, and for some bytes
+// three times in a row. A quick run cuts at every 11th byte, by one of them in turn.
 func cutAtEveryByte(ctx context.Context, r *run) error {
 	if err := r.publishBytes(ctx, r.name, hostile[:8], false); err != nil {
 		return err
@@ -109,15 +123,13 @@ func cutAtEveryByte(ctx context.Context, r *run) error {
 	}
 	step := 1
 	if r.opts.Quick {
-		step = 11
+		step = 23 // of twice as many
 	}
-	return each(size, step, func(n int) error {
-		fault := cutproxy.Fault{Kind: cutproxy.FIN, After: int64(n)}
-		if n/step%2 == 1 {
-			fault.Kind = cutproxy.RST
-		}
+	return each(2*size, step, func(i int) error {
+		n := i / 2
+		fault := cutproxy.Fault{Kind: []cutproxy.Kind{cutproxy.FIN, cutproxy.RST}[i%2], After: int64(n)}
 		cuts := 1
-		if n/step%7 == 3 {
+		if i/step%7 == 3 {
 			cuts = 3
 		}
 		p, closeIt, err := r.proxy(addr, cutproxy.First(cuts, fault))
@@ -358,6 +370,7 @@ func statusOf(f cutproxy.Fault) string {
 func silence(ctx context.Context, r *run) error {
 	return r.faults(
 		ctx,
+		cutproxy.Fault{Kind: cutproxy.Stall},
 		cutproxy.Fault{Kind: cutproxy.Stall, After: 10},
 		cutproxy.Fault{Kind: cutproxy.Stall, After: 700},
 		cutproxy.Fault{Kind: cutproxy.Half, After: 700},

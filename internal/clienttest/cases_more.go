@@ -2,17 +2,13 @@ package clienttest
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
-	"reprise"
 	"reprise/client"
 	"reprise/internal/cutproxy"
 )
@@ -218,96 +214,6 @@ func endedBefore(ctx context.Context, r *run) error {
 	return nil
 }
 
-// killedServer kills the server at several points while a stream is written: before the first event, in mid-stream, and
-// after the end.
-func killedServer(ctx context.Context, r *run) error {
-	const count = 3000
-	kill := func() error {
-		r.server.kill()
-		r.cuts.Add(1)
-		return r.server.start()
-	}
-	if err := r.server.publish(ctx, r.name, 1, 0, true); err != nil {
-		return err
-	}
-	t := r.follow(r.server.addr, r.name, nil)
-	if err := kill(); err != nil { // while the client is idle or not yet connected
-		return err
-	}
-	var writer sync.WaitGroup
-	var published error
-	writer.Go(func() { published = r.server.publish(ctx, r.name, 1, count, true) })
-	for _, n := range []int{1, count / 2} {
-		if err := t.count(n); err != nil {
-			return err
-		}
-		if err := kill(); err != nil {
-			return err
-		}
-	}
-	writer.Wait()
-	if published != nil {
-		return fmt.Errorf("publish: %w", published)
-	}
-	if err := r.server.publish(ctx, r.name, count+1, 1, false); err != nil {
-		return err
-	}
-	if err := kill(); err != nil { // around the end
-		return err
-	}
-	want, err := r.server.events(ctx, r.name)
-	if err != nil {
-		return err
-	}
-	return r.exactly(t, want)
-}
-
-// killedClient kills the service in mid-stream. A new one continues after the last handled event.
-func killedClient(ctx context.Context, r *run) error {
-	if err := r.server.publish(ctx, r.name, 1, 2000, false); err != nil {
-		return err
-	}
-	want, err := r.server.events(ctx, r.name)
-	if err != nil {
-		return err
-	}
-	var got []Event
-	for _, n := range []int{1, 300, 700} {
-		// The head of the response is not slow: on a busy machine a client would give up each one before its end.
-		slow := cutproxy.Fault{Kind: cutproxy.Slow, After: headRoom + int64(n)*150, Pace: time.Millisecond}
-		p, closeIt, err := r.proxy(r.server.addr, cutproxy.Every(slow))
-		if err != nil {
-			return err
-		}
-		t := r.follow(p.Addr(), r.name, func(c *Command) { c.After = lastCursor(got) })
-		err = t.count(n)
-		r.service.kill()
-		closeIt()
-		if err != nil {
-			return err
-		}
-		got = append(got, t.events...)
-		if r.service, err = startService(ctx, r.opts); err != nil {
-			return err
-		}
-	}
-	t := r.follow(r.server.addr, r.name, func(c *Command) { c.After = lastCursor(got) })
-	if err := t.wait(); err != nil {
-		return err
-	}
-	return r.compare(want, append(got, t.events...))
-}
-
-// headRoom is more bytes than the head of a response has.
-const headRoom = 2 << 10
-
-func lastCursor(events []Event) string {
-	if len(events) == 0 {
-		return ""
-	}
-	return events[len(events)-1].Cursor
-}
-
 // stop ends followers that are reading, waiting for bytes and waiting for a connection. They must leave nothing behind.
 func stop(ctx context.Context, r *run) error {
 	if err := r.server.publish(ctx, r.name, 1, 5, true); err != nil {
@@ -421,54 +327,4 @@ func countOf(list []client.Execution, program string) (n int) {
 		}
 	}
 	return n
-}
-
-// publishOnce publishes over a network that loses responses. Each event must be stored once, in order.
-func publishOnce(ctx context.Context, r *run) error {
-	c, err := r.server.client()
-	if err != nil {
-		return err
-	}
-	if _, err := c.CreateStream(ctx, r.name, client.StreamConfig{}); err != nil {
-		return err
-	}
-	p, closeIt, err := r.proxy(r.server.addr, func(n int) *cutproxy.Fault {
-		if n >= 20 {
-			return nil
-		}
-		return &cutproxy.Fault{Kind: cutproxy.RST, After: int64(n * 97 % 400)}
-	})
-	if err != nil {
-		return err
-	}
-	defer closeIt()
-	const count = 100
-	t := r.service.do(Command{
-		Do: "publish", URL: "http://" + p.Addr(), Token: r.server.token, Stream: r.name, Count: count,
-		MinWaitMS: 1, MaxWaitMS: 5,
-	})
-	if err := t.wait(); err != nil {
-		return err
-	}
-	if len(t.errs) > 0 {
-		return t.errs[0]
-	}
-	got, err := r.server.events(ctx, r.name)
-	if err != nil && !errors.Is(err, reprise.ErrEnded) {
-		return err
-	}
-	var numbers []string
-	for _, e := range got {
-		var data struct{ N int }
-		_ = json.Unmarshal(e.JSON, &data) // an error leaves 0
-		numbers = append(numbers, fmt.Sprint(data.N))
-	}
-	var want []string
-	for n := range count {
-		want = append(want, fmt.Sprint(n+1))
-	}
-	if !slices.Equal(numbers, want) {
-		return fmt.Errorf("the stream holds %s", strings.Join(numbers, " "))
-	}
-	return nil
 }

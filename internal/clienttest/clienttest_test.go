@@ -62,7 +62,7 @@ func TestGoClientsPass(t *testing.T) {
 					skipped++
 				}
 			}
-			if len(report.Results) != 25 || args == nil && skipped > 0 {
+			if len(report.Results) != 30 || args == nil && skipped > 0 {
 				t.Errorf("%d cases, of which %d are skipped", len(report.Results), skipped)
 			}
 		})
@@ -72,13 +72,13 @@ func TestGoClientsPass(t *testing.T) {
 // Each fault is found by the cases that are there for it.
 func TestFaultyClientsFail(t *testing.T) {
 	for fault, only := range map[string]string{
-		"lose":      "cut at random|killed client",
+		"lose":      "cut at random|killed client|extremes",
 		"double":    "cut at random|hostile data",
 		"swap":      "cut at random",
 		"garble":    "hostile data",
 		"leak":      "stop",
-		"impatient": "cut at every byte|bad answers",
-		"patient":   "silence",
+		"impatient": "cut at every byte|bad answers|over TLS|silent heads",
+		"patient":   "silence|silent heads|over TLS|held back",
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()

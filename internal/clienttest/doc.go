@@ -15,7 +15,7 @@
 //
 // kind is "reprise" for a client of Reprise, which knows what seq, gap and end mean, and "sse" for a reader of any
 // event stream. can names the optional parts: types (filters), gap (tells or raises gaps), tail (after "tail"), run
-// (starts executions), publish (publishes once).
+// (starts executions), publish (publishes once), tls (URLs with https).
 //
 // Commands:
 //
@@ -23,7 +23,7 @@
 //	 "gap":"yield","min_wait_ms":1,"max_wait_ms":5,"idle_ms":1500,
 //	 "source":"http://127.0.0.1:4000/v1/streams/name/events"}
 //	{"do":"run","id":"2","url":"...","token":"...","execution":"name","argv":["echo","hello"],...}
-//	{"do":"publish","id":"3","url":"...","token":"...","stream":"name","count":100}
+//	{"do":"publish","id":"3","url":"...","token":"...","stream":"name","count":100,"at_once":8}
 //	{"do":"stop","id":"1"}
 //
 // follow follows a stream, after a cursor if there is one. url is the server's base; source is the whole URL for
@@ -31,7 +31,8 @@
 // waits bound the client's own backoff, and idle_ms is the silence after which a connection is dead; a client without
 // such a setting leaves it out. gap is "yield" or "fail". run starts an execution and follows it. Without "execution"
 // the client chooses the id; "detach":true lets the command go on when it is stopped. publish publishes count events
-// of type "note", whose data is {"n":1}, {"n":2}, ..., each once, in order. stop ends the command of that id.
+// of type "note", whose data is {"n":1}, {"n":2}, ..., each once, in order. With at_once so many tasks share one
+// producer: the first publishes 1, 9, 17, ... of 8, each its own in order. stop ends the command of that id.
 //
 // What is written back:
 //

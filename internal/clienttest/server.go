@@ -22,7 +22,9 @@ type server struct {
 	addr    string
 	token   string
 	cmd     *exec.Cmd
-	stderr  tail
+	// certificate is of the suite's proxies with TLS, which the services trust.
+	certificate *certificate
+	stderr      tail
 }
 
 // startServer starts a server on a free port.
@@ -32,6 +34,9 @@ func startServer(program, dir string) (*server, error) {
 		return nil, err
 	}
 	s := &server{program: program, dir: dir, addr: addr}
+	if s.certificate, err = newCertificate(filepath.Join(dir, "certificate.pem")); err != nil {
+		return nil, err
+	}
 	if err := s.start(); err != nil {
 		return nil, err
 	}

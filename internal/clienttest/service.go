@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -33,6 +34,7 @@ type Command struct {
 	Argv      []string `json:"argv,omitempty"`
 	Detach    bool     `json:"detach,omitempty"`
 	Count     int      `json:"count,omitempty"`
+	AtOnce    int      `json:"at_once,omitempty"`
 }
 
 // Hello is a service's description of itself.
@@ -101,13 +103,13 @@ type service struct {
 }
 
 // startService starts a service and waits for its hello.
-func startService(ctx context.Context, opts *Options) (*service, error) {
+func startService(ctx context.Context, opts *Options, server *server) (*service, error) {
 	command := opts.Command
 	s := &service{
 		tasks: map[string]*task{}, scanned: make(chan struct{}), patience: cmp.Or(opts.Patience, 3*time.Minute),
 	}
 	s.cmd = exec.CommandContext(ctx, command[0], command[1:]...)
-	s.cmd.Stderr = &s.stderr
+	s.cmd.Stderr, s.cmd.Env = &s.stderr, append(os.Environ(), server.certificate.environment()...)
 	var err error
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -311,6 +313,9 @@ func (t *task) fail(err error) {
 // stop ends the command.
 func (t *task) stop() { t.service.write(Command{Do: "stop", ID: t.command.ID}) }
 
+// errWaited is the error of a wait that has taken longer than Options.Patience.
+var errWaited = errors.New("waited in vain")
+
 // until waits until ok, which is called with t.mu held, returns true.
 func (t *task) until(what string, ok func() bool) error {
 	deadline := time.After(t.service.patience)
@@ -326,7 +331,8 @@ func (t *task) until(what string, ok func() bool) error {
 		case <-deadline:
 			t.mu.Lock()
 			defer t.mu.Unlock()
-			return fmt.Errorf("no %s within %v; %d events so far", what, t.service.patience, len(t.events))
+			return fmt.Errorf("%w: no %s within %v; %d events so far",
+				errWaited, what, t.service.patience, len(t.events))
 		}
 	}
 }

@@ -156,7 +156,7 @@ func (report *Report) run(ctx context.Context, opts *Options, server *server, al
 
 // try runs the case with a service of its own.
 func (c *testCase) try(ctx context.Context, opts *Options, server *server) (Result, string, error) {
-	service, err := startService(ctx, opts)
+	service, err := startService(ctx, opts, server)
 	if err != nil {
 		return Result{}, "", err
 	}

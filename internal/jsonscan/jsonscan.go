@@ -4,7 +4,13 @@
 // that pass on a value unchanged and need to know where it ends.
 package jsonscan
 
-import "encoding/binary"
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"strconv"
+	"strings"
+)
 
 // MaxDepth is how deeply arrays and objects may be nested in a value that [Value] accepts. encoding/json takes
 // 10,000 levels, more than the decoders of many languages: Python's takes about 1,000.
@@ -246,4 +252,44 @@ func (s *scanner) digits() bool {
 		s.i++
 	}
 	return s.i > start
+}
+
+// The errors of Integer.
+var (
+	ErrFraction = errors.New("the number is not whole")
+	ErrTooLarge = errors.New("the number is too large")
+)
+
+// maxDigits is the number of digits of the largest uint64.
+const maxDigits = 20
+
+// Integer returns the digits of a JSON number that is an integer for JSON Schema, however it is written: 1000 for 1e3,
+// 1.0e3 and 1000.0. Numbers of more than 20 digits are too large.
+func Integer(number string) (string, error) {
+	digits, sign := number, ""
+	if rest, negative := strings.CutPrefix(number, "-"); negative {
+		digits, sign = rest, "-"
+	}
+	digits, exponentText, _ := strings.Cut(strings.ToLower(digits), "e")
+	whole, fraction, _ := strings.Cut(digits, ".")
+	digits = strings.TrimLeft(whole+fraction, "0")
+	significant := strings.TrimRight(digits, "0")
+	if significant == "" {
+		return "0", nil
+	}
+	exponent, err := strconv.Atoi(cmp.Or(exponentText, "0"))
+	switch {
+	case err != nil && strings.HasPrefix(exponentText, "-"):
+		return "", ErrFraction // 1e-99999999999999999999; no text has as many zeros
+	case err != nil || exponent > len(number)+maxDigits:
+		return "", ErrTooLarge
+	}
+	zeros := len(digits) - len(significant) + exponent - len(fraction)
+	switch {
+	case zeros < 0:
+		return "", ErrFraction
+	case len(significant)+zeros > maxDigits:
+		return "", ErrTooLarge
+	}
+	return sign + significant + strings.Repeat("0", zeros), nil
 }

@@ -3,6 +3,8 @@ package jsonscan_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"math/big"
 	"strings"
 	"testing"
 
@@ -88,6 +90,58 @@ func FuzzValue(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if len(text) > 0 {
 			check(t, text)
+		}
+	})
+}
+
+func TestIntegerHoweverItIsWritten(t *testing.T) {
+	for number, want := range map[string]string{
+		"0": "0", "-0": "0", "0.000e99": "0", "-0.0": "0", "7": "7", "7.0": "7", "1e3": "1000", "1.0E+3": "1000",
+		"-12.50e2": "-1250", "1000e-3": "1", "0.001e3": "1", "1e19": "10000000000000000000",
+		"18446744073709551615": "18446744073709551615", "0e999999999999999999999": "0",
+	} {
+		if got, err := jsonscan.Integer(number); got != want || err != nil {
+			t.Errorf("%s: %q, %v, want %q", number, got, err, want)
+		}
+	}
+	for number, want := range map[string]error{
+		"0.5": jsonscan.ErrFraction, "1e-1": jsonscan.ErrFraction, "1.25e1": jsonscan.ErrFraction,
+		"1e-99999999999999999999": jsonscan.ErrFraction, "1e20": jsonscan.ErrTooLarge, "1e400": jsonscan.ErrTooLarge,
+		"1e99999999999999999999": jsonscan.ErrTooLarge, "-1e9223372036854775807": jsonscan.ErrTooLarge,
+		"123456789012345678901": jsonscan.ErrTooLarge,
+	} {
+		if got, err := jsonscan.Integer(number); got != "" || !errors.Is(err, want) {
+			t.Errorf("%s: %q, %v, want %v", number, got, err, want)
+		}
+	}
+}
+
+// Integer agrees with exact arithmetic.
+func FuzzInteger(f *testing.F) {
+	for _, text := range []string{"0", "1e3", "-1.50e1", "100e-2", "1e-2", "1e21", "0.00000000000000000001e20"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, number string) {
+		end, _, ok := jsonscan.Value([]byte(number), 0)
+		if !ok || end != len(number) || number[0] > '9' || len(number) > 100 {
+			return
+		}
+		exact, ok := new(big.Rat).SetString(number)
+		if number[0] == '"' || !ok || exact.Num().BitLen() > 1<<16 {
+			return // big.Rat refuses large exponents
+		}
+		got, err := jsonscan.Integer(number)
+		switch {
+		case !exact.IsInt():
+			if !errors.Is(err, jsonscan.ErrFraction) {
+				t.Errorf("%s: %q, %v", number, got, err)
+			}
+		case len(strings.TrimPrefix(exact.Num().String(), "-")) > 20:
+			if !errors.Is(err, jsonscan.ErrTooLarge) {
+				t.Errorf("%s: %q, %v", number, got, err)
+			}
+		case got != exact.Num().String() || err != nil:
+			t.Errorf("%s: %q, %v, want %s", number, got, err, exact.Num())
 		}
 	})
 }

@@ -104,7 +104,9 @@ func TestSandboxShapes(t *testing.T) {
 	if !strings.HasSuffix(text, "[ended: exited, exit code 3]") {
 		t.Errorf("by a string: %q", text)
 	}
-	c.refuse("get_execution_output", args{"execution_id": run.ID, "cursor": 1000}, "cursor_ahead")
+	for _, ahead := range []string{"1000", "1e3", "1.0e3"} {
+		c.refuse("get_execution_output", args{"execution_id": run.ID, "cursor": json.RawMessage(ahead)}, "cursor_ahead")
+	}
 	c.refuse("get_execution_output", args{"execution_id": run.ID, "cursor": -1}, "invalid")
 	c.refuse("get_execution_output", args{"execution_id": run.ID, "cursor": 1.5}, "invalid")
 	c.refuse("get_execution_output", args{"execution_id": run.ID, "cursor": 1, "last_event_id": last}, "invalid")

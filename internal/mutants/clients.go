@@ -36,11 +36,6 @@ var clientMutants = []mutant{
 		pkg: "./sse/sseclient", run: "TestRequestsThatAreNotIdempotentAreNotRepeated",
 	},
 	{
-		name: "an integer has no fraction of zeros", rule: "docs/protocol.md, JSON Schema",
-		file: "internal/web/decode.go", old: "		dropZeroFraction(text)\n", new: "",
-		pkg: "./internal/api", run: "TestIntegersWithAFractionOfZeros",
-	},
-	{
 		name: "a run that is left goes on", rule: "client rule 15",
 		file: "client/run.go", old: "	if !f.started || ", new: "	if true || ",
 		pkg: "./client", run: "TestRunLeftEarlyIsCancelled",
@@ -136,6 +131,47 @@ var clientMutants = []mutant{
 		name: "a proxy's 204 is the end of the stream", rule: "G4, client rule 3",
 		file: "client/connection.go", old: " && res.Header.Get(\"Stream-Outcome\") != \"\":\n", new: ":\n",
 		pkg: "./client", run: "TestFollowOutlastsForeignAnswersInMidRun",
+	},
+	{
+		name: "a client never polls", rule: "client rule 16",
+		file: "client/held.go", old: "		h.silent++\n", new: "",
+		pkg: "./client", run: "TestFollowPollsBehindAProxyThatHoldsBack",
+	},
+	{
+		name: "a client polls for ever", rule: "client rule 16",
+		file: "client/held.go", old: ">= h.wait/4\n", new: ">= h.wait*4\n",
+		pkg: "./client", run: "TestFollowPollsBehindAProxyThatHoldsBack",
+	},
+	{
+		name: "a start that was held back is sent again for ever", rule: "client rule 16",
+		file: "client/follow.go", old: " && !f.held.polls() {\n", new: " {\n",
+		pkg: "./client", run: "TestRunPollsBehindAProxyThatHoldsBack",
+	},
+	{
+		name: "an answer with wait goes on", rule: "client rule 16",
+		file: "internal/reads/reads.go", old: "			end(errWaited)\n		}\n", new: "		}\n",
+		pkg: "./internal/api", run: "TestFollowedAnswersEndWithWhatThereIs",
+	},
+	{
+		name: "the id of an MCP stream comes before its data", rule: "client rule 1",
+		file: "mcp/mcphttp/response.go", old: `"data: \nid: %s\n\n"`, new: `"id: %s\ndata: \n\n"`,
+		pkg: "./mcp/mcphttp", run: "TestTranscriptsOfWireTraffic",
+	},
+	{
+		name: "an MCP message has no id", rule: "client rule 1",
+		file: "mcp/mcphttp/form.go", old: `e.Data), "\nid: "...)`, new: `e.Data), "\nxx: "...)`,
+		pkg: "./mcp/mcphttp", run: "TestTranscriptsOfWireTraffic",
+	},
+	{
+		name: "1e3 is no integer", rule: "openapi.yaml, integers",
+		file: "internal/web/decode.go",
+		old:  "	c.integers = append(c.integers, integer{from, to, digits})\n", new: "	_ = digits\n",
+		pkg: "./internal/web", run: "TestDecodeRewritesIntegersAlone",
+	},
+	{
+		name: "an integer has any number of digits", rule: "openapi.yaml, integers",
+		file: "internal/jsonscan/jsonscan.go", old: "len(significant)+zeros > maxDigits", new: "false",
+		pkg: "./internal/jsonscan", run: "TestIntegerHoweverItIsWritten",
 	},
 	{
 		name: "published JSON is nested without a limit", rule: "client rule 11",

@@ -60,7 +60,7 @@ type Reading struct {
 	form string // the media type of the answer
 	ssehttp.Request
 	limit int           // of a page
-	wait  time.Duration // for an empty page
+	wait  time.Duration // for a page that would be empty, or until the end of an answer that follows; 0 for none
 	// bySeq is set if the request names its position by a number of events. The answer then names the next page in the
 	// same way.
 	bySeq bool
@@ -84,7 +84,7 @@ func (rd *Reading) parse(x *web.Exchange) error {
 		return err
 	}
 	if rd.form != web.JSON {
-		for _, name := range []string{"limit", "wait", "cursor"} {
+		for _, name := range []string{"limit", "cursor"} {
 			if x.Query.Text(name) != "" {
 				return web.BadRequest(name, "only a page has it: ask for "+web.JSON)
 			}
@@ -162,6 +162,9 @@ func (s *Service) send(x *web.Exchange, rd *Reading) error {
 		Heartbeat: s.opts.Heartbeat, WriteTimeout: s.opts.WriteTimeout,
 		Resumed: func(what ssehttp.Resumption) { s.opts.Resumed(x.R, what) }, Sent: rd.Sent,
 	}
+	if rd.wait > 0 && rd.form != web.JSON {
+		s.endWithEvents(x, rd.wait, &opts)
+	}
 	coding := s.coding(x)
 	switch rd.form {
 	case web.JSON:
@@ -181,6 +184,25 @@ func (s *Service) send(x *web.Exchange, rd *Reading) error {
 	s.tellExpiry(x, w, rd)
 	ssehttp.Serve(w, x.R, rd.Stream, rd.Request, &opts)
 	return nil
+}
+
+// errWaited is the cause that ends a response which follows a stream only for a while. Its reader comes back at once.
+var errWaited = fmt.Errorf("%w: the answer has lasted for the requested time", reprise.ErrClosed)
+
+// endWithEvents ends the context of the request once events were sent or filtered out, and after wait in any case. A
+// heartbeat in between shows the client that nothing has held the answer back until its end.
+func (s *Service) endWithEvents(x *web.Exchange, wait time.Duration, opts *ssehttp.Options) {
+	opts.Heartbeat = min(opts.Heartbeat, wait/2)
+	sent := opts.Sent
+	x.EndWith(func(end context.CancelCauseFunc) (stop func() bool) {
+		opts.Sent = func(seq uint64) {
+			if sent != nil {
+				sent(seq)
+			}
+			end(errWaited)
+		}
+		return time.AfterFunc(wait, func() { end(errWaited) }).Stop
+	})
 }
 
 // expiredBlock is the last block for a reader whose ticket has expired. It is not an event of the stream and has no id,

@@ -112,16 +112,17 @@ func DecodeAs(mediaType string, text []byte, v any) error {
 
 // Decode reads JSON into v, a pointer to a struct. Text that is not JSON is refused with status 400. Unknown members
 // and values of another type are refused with 422 and the path of the member, and so are values of any type that are
-// nested more than jsonscan.MaxDepth levels deep. Unlike encoding/json, Decode compares names exactly, and takes 7.0
-// for an integer. It may change text.
+// nested more than jsonscan.MaxDepth levels deep. Unlike encoding/json, Decode compares names exactly, and takes an
+// integer however it is written: 7.0 and 1e3, as JSON Schema does.
 func Decode(text []byte, v any) error {
 	if err := CheckJSON(text); err != nil {
 		return err
 	}
-	if err := checkValue("", text, reflect.TypeOf(v).Elem()); err != nil {
+	c := checker{text: text}
+	if err := c.value("", 0, len(text), reflect.TypeOf(v).Elem()); err != nil {
 		return err
 	}
-	if err := json.Unmarshal(text, v); err != nil {
+	if err := json.Unmarshal(c.plain(0, len(text)), v); err != nil {
 		return Unprocessable("", err.Error())
 	}
 	return nil
@@ -152,12 +153,39 @@ var tooDeep = fmt.Sprintf("arrays and objects are nested more than %d levels dee
 
 var textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 
-// checkValue walks through text, which is JSON, along the type that it is for, so
-// that a refusal can name the member. path is "" at the top.
-func checkValue(path string, text json.RawMessage, t reflect.Type) error {
+// checker walks through a JSON text along the type that it is for, so that a refusal can name the member.
+type checker struct {
+	text     []byte
+	integers []integer // those that encoding/json does not take as they are, in order
+}
+
+// integer is a number that is written in another form than digits.
+type integer struct {
+	from, to int
+	digits   string
+}
+
+// plain returns a part of the text with its integers as digits.
+func (c *checker) plain(from, to int) []byte {
+	var out []byte
+	for _, n := range c.integers {
+		if n.from >= from && n.to <= to {
+			out = append(append(out, c.text[from:n.from]...), n.digits...)
+			from = n.to
+		}
+	}
+	if out == nil {
+		return c.text[from:to]
+	}
+	return append(out, c.text[from:to]...)
+}
+
+// value checks the value between two indexes. path is "" at the top.
+func (c *checker) value(path string, from, to int, t reflect.Type) error {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
+	text := c.text[from:to]
 	switch {
 	case t == reflect.TypeFor[json.RawMessage](): // any value
 		if jsonscan.Depth(text) > jsonscan.MaxDepth {
@@ -167,14 +195,20 @@ func checkValue(path string, text json.RawMessage, t reflect.Type) error {
 	case string(text) == "null":
 		return Unprocessable(path, named(path)+"null does not belong here")
 	case t.Kind() == reflect.Struct && !reflect.PointerTo(t).Implements(textUnmarshaler):
-		return checkMembers(path, text, t)
+		known := fieldsByName(t)
+		return c.members(path, from, to, func(name string) reflect.Type { return known[name] })
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
-		return checkItems(path, text, t.Elem())
+		return c.items(path, from, to, t.Elem())
+	case t.Kind() == reflect.Map && isInteger(t.Elem()):
+		if err := c.members(path, from, to, func(string) reflect.Type { return t.Elem() }); err != nil {
+			return err
+		}
+	case isInteger(t):
+		if err := c.integer(path, from, to); err != nil {
+			return err
+		}
 	}
-	if t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64 {
-		dropZeroFraction(text)
-	}
-	err := json.Unmarshal(text, reflect.New(t).Interface())
+	err := json.Unmarshal(c.plain(from, to), reflect.New(t).Interface())
 	if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return Unprocessable(path, named(path)+withArticle(mistyped.Value)+" does not belong here")
 	}
@@ -187,16 +221,20 @@ func checkValue(path string, text json.RawMessage, t reflect.Type) error {
 	return nil
 }
 
-// dropZeroFraction replaces a fraction of zeros by spaces, in place: for JSON Schema 7.0 is an integer, and for
-// encoding/json it is none.
-func dropZeroFraction(number []byte) {
-	whole, fraction, found := bytes.Cut(number, []byte("."))
-	if !found || len(bytes.Trim(fraction, "0")) > 0 {
-		return
+func isInteger(t reflect.Type) bool { return t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64 }
+
+// integer notes the digits of an integer that has a fraction or an exponent.
+func (c *checker) integer(path string, from, to int) error {
+	number := string(c.text[from:to])
+	if strings.ContainsAny(number, "\"[{tfn") || !strings.ContainsAny(number, ".eE") {
+		return nil // it is none, or is taken as it is
 	}
-	for i := len(whole); i < len(number); i++ {
-		number[i] = ' '
+	digits, err := jsonscan.Integer(number)
+	if err != nil {
+		return Unprocessable(path, named(path)+httpserver.Clip(number, 64)+" does not belong here: "+err.Error())
 	}
+	c.integers = append(c.integers, integer{from, to, digits})
+	return nil
 }
 
 // hasLoneSurrogate reports whether text, which is JSON, escapes a UTF-16 surrogate without its other half.
@@ -240,12 +278,12 @@ func named(path string) string {
 	return path + ": "
 }
 
-func checkMembers(path string, text json.RawMessage, t reflect.Type) error {
-	decoder := json.NewDecoder(bytes.NewReader(text))
+// members checks an object. member returns the type of the member of that name, nil if there is none.
+func (c *checker) members(path string, from, to int, member func(name string) reflect.Type) error {
+	decoder := json.NewDecoder(bytes.NewReader(c.text[from:to]))
 	if open, err := decoder.Token(); err != nil || open != json.Delim('{') {
 		return Unprocessable(path, named(path)+"an object is expected")
 	}
-	known := fieldsByName(t)
 	var seen []string
 	for decoder.More() {
 		token, err := decoder.Token()
@@ -254,37 +292,42 @@ func checkMembers(path string, text json.RawMessage, t reflect.Type) error {
 		}
 		name, _ := token.(string) // a name is all that can stand here
 		at := join(path, name)
-		field, ok := known[name]
+		t := member(name)
 		switch {
-		case !ok:
+		case t == nil:
 			return Unprocessable(httpserver.Clip(at, 128), "there is no such member")
 		case slices.Contains(seen, name):
 			return Unprocessable(at, "the member is given twice")
 		}
 		seen = append(seen, name)
-		var value json.RawMessage
-		if err := decoder.Decode(&value); err != nil {
-			return BadRequest(at, err.Error())
-		}
-		end := int(decoder.InputOffset())
-		if err := checkValue(at, text[end-len(value):end], field); err != nil {
+		if err := c.next(decoder, at, from, t); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func checkItems(path string, text json.RawMessage, item reflect.Type) error {
-	var items []json.RawMessage
-	if err := json.Unmarshal(text, &items); err != nil {
+func (c *checker) items(path string, from, to int, item reflect.Type) error {
+	decoder := json.NewDecoder(bytes.NewReader(c.text[from:to]))
+	if open, err := decoder.Token(); err != nil || open != json.Delim('[') {
 		return Unprocessable(path, named(path)+"an array is expected")
 	}
-	for i, text := range items {
-		if err := checkValue(path+"["+strconv.Itoa(i)+"]", text, item); err != nil {
+	for i := 0; decoder.More(); i++ {
+		if err := c.next(decoder, path+"["+strconv.Itoa(i)+"]", from, item); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// next checks the next value of a decoder that has begun to read at an index.
+func (c *checker) next(decoder *json.Decoder, path string, from int, t reflect.Type) error {
+	var value json.RawMessage
+	if err := decoder.Decode(&value); err != nil {
+		return BadRequest(path, err.Error())
+	}
+	end := from + int(decoder.InputOffset())
+	return c.value(path, end-len(value), end, t)
 }
 
 func join(path, name string) string {

@@ -52,7 +52,7 @@ func (x *Exchange) EndWithConnection() {
 	if x.R.ProtoMajor == 1 {
 		x.W.Header().Set("Connection", "close")
 	}
-	x.endWith(func(end context.CancelCauseFunc) (stop func() bool) {
+	x.EndWith(func(end context.CancelCauseFunc) (stop func() bool) {
 		return time.AfterFunc(left, func() { end(errAged) }).Stop
 	})
 }
@@ -63,7 +63,7 @@ func (x *Exchange) EndWithServer() {
 		seat.Await() // of which Drain ends all together
 		return
 	}
-	x.endWith(func(end context.CancelCauseFunc) (stop func() bool) {
+	x.EndWith(func(end context.CancelCauseFunc) (stop func() bool) {
 		return context.AfterFunc(x.mux.draining, func() { end(errDraining) })
 	})
 }
@@ -73,8 +73,8 @@ func (x *Exchange) OnDrain(f func(error)) (stop func() bool) {
 	return context.AfterFunc(x.mux.draining, func() { f(errDraining) })
 }
 
-// endWith lets a timer end the context of the request. start starts the timer.
-func (x *Exchange) endWith(start func(end context.CancelCauseFunc) (stop func() bool)) {
+// EndWith lets a timer end the context of the request. start starts the timer.
+func (x *Exchange) EndWith(start func(end context.CancelCauseFunc) (stop func() bool)) {
 	if seat := x.Seat(); seat != nil {
 		stop := start(seat.End)
 		x.AtEnd(func() { stop() })

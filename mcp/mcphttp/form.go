@@ -56,31 +56,32 @@ type form struct {
 	exchange string // the name of the stream in its session
 }
 
-// AppendEvent implements reprise.Encoder. The id comes last in a message of several events: only then
-// may a client come back after it.
+// AppendEvent implements reprise.Encoder. The id is the last field of a message, also of one of several events: only
+// then may a client come back after it, and some do so as soon as its line has come.
 func (f form) AppendEvent(dst []byte, e *reprise.Event, cursorSuffix string) []byte {
 	switch e.Type {
 	case typeMessage, reprise.TypeEnd:
 		if len(e.Data) == 0 {
 			return dst
 		}
-		dst = append(dst, "event: message\nid: "...)
-		dst = f.appendID(dst, e.Seq, cursorSuffix)
-		dst = append(dst, "\ndata: "...)
-		dst = reprise.AppendJSONLine(dst, e.Data)
-		return append(dst, "\n\n"...)
+		return f.appendLast(append(dst, messageStart...), e, cursorSuffix)
 	case typeFirst:
-		dst = append(dst, "event: message\ndata: "...)
-		return reprise.AppendJSONLine(dst, e.Data)
+		return reprise.AppendJSONLine(append(dst, messageStart...), e.Data)
 	case typeMiddle:
 		return reprise.AppendJSONLine(dst, e.Data)
 	case typeLast:
-		dst = reprise.AppendJSONLine(dst, e.Data)
-		dst = append(dst, "\nid: "...)
-		dst = f.appendID(dst, e.Seq, cursorSuffix)
-		return append(dst, "\n\n"...)
+		return f.appendLast(dst, e, cursorSuffix)
 	}
 	return dst
+}
+
+// messageStart is the beginning of the block of a message.
+const messageStart = "event: message\ndata: "
+
+// appendLast appends the data of e and the end of the block.
+func (f form) appendLast(dst []byte, e *reprise.Event, cursorSuffix string) []byte {
+	dst = append(reprise.AppendJSONLine(dst, e.Data), "\nid: "...)
+	return append(f.appendID(dst, e.Seq, cursorSuffix), "\n\n"...)
 }
 
 // appendID appends the id of the event seq: the name of the stream and the cursor after it.

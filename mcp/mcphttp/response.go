@@ -136,7 +136,7 @@ func (r *response) begin() {
 	}
 	if r.primes {
 		prime := r.appendRetry(nil, r.h.opts.Retry)
-		prime = fmt.Appendf(prime, "id: %s\ndata: \n\n", r.form.eventID(r.Reader.Cursor()))
+		prime = fmt.Appendf(prime, "data: \nid: %s\n\n", r.form.eventID(r.Reader.Cursor()))
 		r.write(prime)
 	}
 }
@@ -164,9 +164,9 @@ func (r *response) Gap(refused *reprise.WindowError, at reprise.Cursor) {
 	if refused.Reason == reprise.EpochChanged {
 		from = refused.Fork.Seq
 	}
-	r.write(fmt.Appendf(nil, "event: message\nid: %s\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":"+
-		"{\"level\":\"error\",\"logger\":\"reprise\",\"data\":{\"code\":%q,\"missed\":%d,\"taken_back\":%d}}}\n\n",
-		r.form.eventID(at), refused.Reason, at.Seq-min(from, at.Seq), refused.TakenBack()))
+	r.write(fmt.Appendf(nil, messageStart+"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"error\","+
+		"\"logger\":\"reprise\",\"data\":{\"code\":%q,\"missed\":%d,\"taken_back\":%d}}}\nid: %s\n\n",
+		refused.Reason, at.Seq-min(from, at.Seq), refused.TakenBack(), r.form.eventID(at)))
 }
 
 // Finish implements sseloop.Handler. It tells a client when to reconnect.

@@ -1,14 +1,13 @@
-//! A client of Reprise behind the service contract of "reprise check-client": commands on stdin, what happened on stdout.
+//! The client behind the service contract of "reprise check-client": commands on stdin, what happened on stdout.
 mod follow;
-mod http;
+mod sse;
 
 use base64::{prelude::BASE64_STANDARD, Engine};
-use follow::{follow, Event, Options, Stop};
+use follow::{follow, Event, Options};
 use serde_json::{json, Value};
-use std::collections::HashMap;
-use std::io::{BufRead, Write};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::HashMap, io::Write, sync::Arc, time::Duration};
+use tokio::io::{stdin, AsyncBufReadExt, BufReader};
+use tokio::sync::Notify;
 
 fn say(line: &str) {
     let mut out = std::io::stdout().lock();
@@ -17,9 +16,10 @@ fn say(line: &str) {
 
 fn give(id: &Value, event: &Event) {
     let member = |name: &str| event.members.get(name).map(|value| value.get());
-    if event.kind == "gap" && event.seq == 0 {
+    if event.seq == 0 {
         let gap: Value = serde_json::from_str(&event.text).unwrap_or_default();
-        let told = json!({"code": gap["code"], "missed": gap["missed"].as_u64().unwrap_or(0), "taken_back": gap["taken_back"].as_u64().unwrap_or(0)});
+        let number = |name: &str| gap[name].as_u64().unwrap_or(0);
+        let told = json!({"code": gap["code"], "missed": number("missed"), "taken_back": number("taken_back")});
         return say(&json!({"id": id, "gap": told}).to_string());
     }
     let content = if let Some(data) = member("data").filter(|_| event.kind != "end") {
@@ -37,46 +37,47 @@ fn give(id: &Value, event: &Event) {
     say(&line.replace(['\n', '\r'], " "));
 }
 
-fn main() {
-    say(r#"{"hello":{"name":"Rust, an example","kind":"reprise","can":["types","gap"]}}"#);
-    let mut tasks: HashMap<String, Arc<Stop>> = HashMap::new();
-    let mut threads = Vec::new();
-    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+/// Performs a command, until it ends or is stopped.
+async fn perform(command: Value, stop: Arc<Notify>) {
+    let text = |name: &str| command[name].as_str().unwrap_or_default().to_string();
+    let time = |name: &str, default| Duration::from_millis(command[name].as_u64().unwrap_or(default));
+    let options = Options {
+        url: text("url"),
+        token: text("token"),
+        stream: text("stream"),
+        after: text("after"),
+        fail_on_gap: command["gap"] == "fail",
+        min_wait: time("min_wait_ms", 500),
+        max_wait: time("max_wait_ms", 30_000),
+        idle: time("idle_ms", 45_000),
+    };
+    let id = &command["id"];
+    tokio::select! {
+        result = follow(&options, |event| give(id, &event)) => if let Err((code, text)) = result {
+            say(&json!({"id": id, "error": {"code": code, "text": text}}).to_string());
+        },
+        () = stop.notified() => {}
+    }
+    say(&json!({"id": id, "done": true}).to_string());
+}
+
+#[tokio::main]
+async fn main() {
+    say(r#"{"hello":{"name":"Rust, an example","kind":"reprise","can":["gap"]}}"#);
+    let (mut stops, mut tasks) = (HashMap::<String, Arc<Notify>>::new(), Vec::new());
+    let mut lines = BufReader::new(stdin()).lines();
+    while let Ok(Some(line)) = lines.next_line().await {
         let command: Value = serde_json::from_str(&line).expect("a command is JSON");
-        let text = |name: &str| command[name].as_str().unwrap_or_default().to_string();
-        let time = |name: &str, default| Duration::from_millis(command[name].as_u64().unwrap_or(default));
+        let id = command["id"].to_string();
         if command["do"] == "stop" {
-            tasks[&text("id")].stop();
+            stops[&id].notify_one();
             continue;
         }
-        let types = command["types"]
-            .as_array()
-            .map(|list| list.iter().filter_map(|one| one.as_str().map(String::from)).collect());
-        let options = Options {
-            url: text("url"),
-            token: text("token"),
-            stream: text("stream"),
-            after: text("after"),
-            types: types.unwrap_or_default(),
-            fail_on_gap: command["gap"] == "fail",
-            min_wait: time("min_wait_ms", 500),
-            max_wait: time("max_wait_ms", 30_000),
-            idle: time("idle_ms", 45_000),
-        };
-        let stop = Arc::new(Stop::default());
-        tasks.insert(text("id"), stop.clone());
-        let id = command["id"].clone();
-        threads.push(std::thread::spawn(move || {
-            if let Err((code, text)) = follow(&options, &stop, &mut |event| give(&id, &event)) {
-                say(&json!({"id": id, "error": {"code": code, "text": text}}).to_string());
-            }
-            say(&json!({"id": id, "done": true}).to_string());
-        }));
+        let stop = stops.entry(id).or_default().clone();
+        tasks.push(tokio::spawn(perform(command, stop)));
     }
-    for stop in tasks.values() {
-        stop.stop();
-    }
-    for thread in threads {
-        let _ = thread.join(); // what a thread panics about is on stderr
+    stops.values().for_each(|stop| stop.notify_one());
+    for task in tasks {
+        let _ = task.await; // what a task panics about is on stderr
     }
 }

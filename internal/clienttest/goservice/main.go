@@ -27,13 +27,14 @@ func main() {
 	flag.Parse()
 	s := &service{out: json.NewEncoder(os.Stdout), stops: map[string]context.CancelFunc{}, fault: *fault}
 	hello := clienttest.Hello{
-		Name: "Go, client", Kind: clienttest.KindReprise, Can: []string{"types", "gap", "tail", "run", "publish"},
+		Name: "Go, client", Kind: clienttest.KindReprise,
+		Can: []string{"types", "gap", "tail", "run", "publish", "tls"},
 	}
 	verbs := map[string]func(context.Context, clienttest.Command) error{
 		"follow": s.follow, "run": s.run, "publish": s.publish,
 	}
 	if *sse {
-		hello = clienttest.Hello{Name: "Go, sseclient", Kind: clienttest.KindSSE}
+		hello = clienttest.Hello{Name: "Go, sseclient", Kind: clienttest.KindSSE, Can: []string{"tls"}}
 		verbs = map[string]func(context.Context, clienttest.Command) error{"follow": s.read}
 	}
 	s.say(clienttest.Message{Hello: &hello})
@@ -123,10 +124,15 @@ func failure(err error) *clienttest.Failure {
 
 func milliseconds(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 
+// transport returns a client for a URL. Over TLS it keeps connections, which HTTP/2 shares between requests.
+func transport(url string) *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: strings.HasPrefix(url, "http:")}}
+}
+
 // server is a client of the server that a command names.
 func server(c clienttest.Command) (*client.Client, error) {
 	return client.New(&client.Options{
-		URL: c.URL, Token: c.Token, HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+		URL: c.URL, Token: c.Token, HTTPClient: transport(c.URL),
 		MinWait: milliseconds(c.MinWaitMS), MaxWait: milliseconds(c.MaxWaitMS),
 	})
 }
@@ -210,27 +216,36 @@ func (s *service) spoil(id string, e *clienttest.Event) {
 	s.say(m)
 }
 
-// publish publishes numbered events.
+// publish publishes numbered events, one after the other or by several tasks of one producer, in turns.
 func (s *service) publish(ctx context.Context, c clienttest.Command) error {
 	made, err := server(c)
 	if err != nil {
 		return err
 	}
 	p := made.Producer(c.Stream)
-	for n := range c.Count {
-		note := client.NewEvent{Type: "note", Data: fmt.Appendf(nil, `{"n":%d}`, n+1)}
-		if _, err := p.Publish(ctx, note); err != nil {
-			return err
-		}
+	tasks := max(c.AtOnce, 1)
+	errs := make(chan error, tasks)
+	for task := range tasks {
+		go func() {
+			var err error
+			for n := task + 1; n <= c.Count && err == nil; n += tasks {
+				_, err = p.Publish(ctx, client.NewEvent{Type: "note", Data: fmt.Appendf(nil, `{"n":%d}`, n)})
+			}
+			errs <- err
+		}()
 	}
-	return nil
+	var all error
+	for range tasks {
+		all = errors.Join(all, <-errs)
+	}
+	return all
 }
 
 // read reads a source with sseclient, which knows nothing of an end but the status 204.
 func (s *service) read(ctx context.Context, c clienttest.Command) error {
 	source, err := sseclient.New(c.Source, &sseclient.Options{
 		Header: http.Header{"Authorization": {"Bearer " + c.Token}}, LastEventID: c.After,
-		HTTPClient: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+		HTTPClient: transport(c.Source),
 		MinWait:    milliseconds(c.MinWaitMS), MaxWait: milliseconds(c.MaxWaitMS), IdleTimeout: milliseconds(c.IdleMS),
 	})
 	if err != nil {

@@ -28,7 +28,8 @@ def give(id, event):
         return say({"id": id, "gap": gap})
     told = {"seq": event.seq, "cursor": event.cursor, "type": event.type}
     if event.is_json:
-        member = f'"json": {event.text}'.replace("\n", " ")
+        text = json.dumps(event.object) if event.type == "end" else event.text
+        member = f'"json": {text}'.replace("\n", " ")
     else:
         member = f'"data": "{base64.b64encode(event.bytes).decode()}"'
     say({"id": id, "event": told}, member)
@@ -63,8 +64,13 @@ async def run(reprise, command):
 
 async def publish(reprise, command):
     producer = reprise.producer(command["stream"])
-    for n in range(1, command["count"] + 1):
-        await producer.publish("note", {"n": n})
+    tasks = command.get("at_once", 1)
+
+    async def task(first):
+        for n in range(first, command["count"] + 1, tasks):
+            await producer.publish("note", {"n": n})
+
+    await asyncio.gather(*map(task, range(1, tasks + 1)))
 
 
 VERBS = {"follow": follow, "run": run, "publish": publish}
@@ -82,7 +88,7 @@ async def perform(command):
 
 
 async def main():
-    say({"hello": {"name": "Python, asyncio", "kind": "reprise", "can": ["types", "gap", "tail", "run", "publish"]}})
+    say({"hello": {"name": "Python, asyncio", "kind": "reprise", "can": ["types", "gap", "tail", "run", "publish", "tls"]}})
     tasks = {}
     while line := await asyncio.to_thread(sys.stdin.readline):
         command = json.loads(line)

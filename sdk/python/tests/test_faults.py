@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
 import socket
@@ -177,6 +178,27 @@ def test_an_answer_that_is_held_back_is_named(kind: str) -> None:
         assert "a proxy may hold the answer back" in str(drops[0].error)
 
 
+def test_behind_a_proxy_that_holds_answers_back_the_loop_polls(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    header = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+
+    def held(client: socket.socket) -> None:
+        server.silent_after(header)(client)
+
+    def beating(client: socket.socket) -> None:  # the heartbeat comes as it is sent
+        client.sendall(stream(":\n"))
+        time.sleep(0.4)
+
+    with Scripted(held, held, stream(block(1)), beating, stream(block(2)), stream(end(3))) as server:
+        drops: list[Any] = []
+        with caplog.at_level("DEBUG", logger="reprise"):
+            events = read(kind, server.url, "", stream="s", idle_timeout=0.9, on_drop=drops.append)
+        assert [e.seq for e in events] == [1, 2, 3]
+        waits = [match[1] if (match := re.search(r"wait=(\w+)", head)) else "" for head in server.heads]
+        assert waits == ["", "", "300ms", "300ms", "", ""]
+        assert len(drops) == 3  # the ends of polls are none
+        assert caplog.text.count("polling at") == 2
+
+
 def test_what_a_proxy_compresses_unasked_is_decoded_or_named(kind: str) -> None:
     plain = stream(block(1), end(2)).split(b"\r\n\r\n", 1)[1]
     raw = zlib.compressobj(wbits=-15)
@@ -330,6 +352,29 @@ UNDECODABLE = {
     "deep behind a value": '{"a":"}]\\"","b":[1,' + "[" * 2000 + "]" * 2000 + "]}",
     "an integer of many digits": '{"n":' + "9" * 5000 + "}",
 }
+
+
+def test_text_of_values_that_python_has_not_is_json(kind: str) -> None:
+    values = [
+        "1e400",
+        "[-1.5E999]",
+        '{"a":1e00400}',
+        "1" + "0" * 400 + ".0",
+        '"\\ud800"',
+        '{"\\udfff":"\\ud83d\\ude00"}',
+        '"e400"',
+    ]
+    blocks = [
+        f'id: {cursor(n)}\nevent: note\ndata: {{"seq":{n},"time":"2026-11-20T09:30:00.000Z","data":{value}}}\n\n'
+        for n, value in enumerate(values, 1)
+    ]
+    for answers in ([stream(*blocks, end(8))], [stream(part) for part in [*blocks, end(8)]]):
+        with Scripted(*answers) as server:
+            events = read(kind, server.url, "", stream="s")
+        for event, value in zip(events, values, strict=False):
+            assert json.loads(event.text) == json.loads(value)
+            assert "Infinity" not in event.text
+            assert event.text.encode() == event.bytes
 
 
 @pytest.mark.parametrize("name", UNDECODABLE)

@@ -276,7 +276,7 @@ def test_a_session_that_is_removed_while_an_answer_is_kept(server: Server, monke
         async with AsyncReprise(server.url, server.token) as client:
             store = EventStore(client, prefix="mcp-removed")
 
-            async def removed(self: AsyncProducer, *args: Any, **options: Any) -> Any:  # between the parts of an answer
+            async def removed(self: AsyncProducer[Any], *args: Any, **options: Any) -> Any:  # between the parts of an answer
                 published = await publish(self, *args, **options)
                 await store._forget("session")
                 return published

@@ -16,6 +16,7 @@ import type { FollowOptions, Target } from './follow-options.js'
 import { isForeignBlock } from './foreign-block.js'
 import { ForeignSpell } from './foreign.js'
 import { afterGap, asGap, gapBefore, isGapCode, startGap } from './gap.js'
+import { Holding } from './held.js'
 import { part } from './part.js'
 import type { Receipts } from './receipts.js'
 import { Saver } from './saver.js'
@@ -64,6 +65,10 @@ export class Follower implements AsyncIterator<Received, undefined> {
   private readonly saver: Saver
   private readonly wait: Failures
   private readonly spell = new ForeignSpell()
+  private readonly silence: number
+  private readonly holding: Holding
+  /** How the last answer has ended: silent after its header, or before the stream. */
+  private over: 'held' | 'ended' | undefined
   private readonly types: Set<string> | undefined
 
   private connection: Connection | undefined
@@ -102,6 +107,8 @@ export class Follower implements AsyncIterator<Received, undefined> {
     private readonly options: FollowOptions,
   ) {
     this.scope = linked(options.signal)
+    this.silence = options.idleTimeout ?? 45_000
+    this.holding = new Holding(this.silence)
     this.types = options.types?.length ? new Set(options.types).add('end') : undefined
     this.track = new Track(this.types !== undefined)
     this.saver = new Saver(options.cursors, options.saveEvery ?? 100)
@@ -253,7 +260,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     try {
       const request = await this.request()
       this.sent = true
-      this.state('connecting')
+      this.state(this.holding.poll ? 'polling' : 'connecting')
       const response = await caller.send(request, scope.signal)
       await caller.refuse(response)
       if (response.status === 204 && response.headers.get('Stream-Outcome')) {
@@ -268,7 +275,8 @@ export class Follower implements AsyncIterator<Received, undefined> {
         const { Receipts } = await part(import('./receipts.js'))
         this.receipts = Receipts.wanted(caller, start, path, response.headers)
       }
-      this.live = this.ticketRefused = false
+      this.live &&= this.holding.poll !== undefined
+      this.ticketRefused = false
       this.opened = performance.now()
       const tail = response.headers.get('Stream-Tail') ?? ''
       this.track.answered(tail)
@@ -287,12 +295,12 @@ export class Follower implements AsyncIterator<Received, undefined> {
   }
 
   private watch(scope: Linked): ReturnType<typeof setTimeout> {
-    const silence = this.options.idleTimeout ?? 45_000
     return setTimeout(() => {
       const { connection } = this
-      const held = connection && !connection.came ? ': a header came and no event, so a proxy may hold the answer back' : ''
+      this.over = connection && !connection.came ? 'held' : undefined
+      const held = this.over ? ': a header came and no event, so a proxy may hold the answer back' : ''
       scope.abort(new ConnectionError(`the connection is silent${held}`, { code: 'timeout' }))
-    }, silence)
+    }, this.silence)
   }
 
   /** Reads once. Time that the loop body takes does not count as silence. */
@@ -315,7 +323,10 @@ export class Follower implements AsyncIterator<Received, undefined> {
       await this.saver.endWait()
     }
     scope.signal.throwIfAborted()
-    if (!chunk) throw new ConnectionError('the connection ended before the stream')
+    if (!chunk) {
+      this.over = 'ended'
+      throw new ConnectionError('the connection ended before the stream')
+    }
     connection.came = true
     if (chunk[0] === 0x28 && chunk[1] === 0xb5) throw unknownCoding(200, 'zstd') // not every platform decodes it
     this.receipts?.received(chunk.length)
@@ -428,6 +439,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
 
   /** Handles a comment. The connection counts as useful once it is old enough. */
   private heartbeat(): void {
+    this.holding.heartbeat()
     if (performance.now() - this.opened >= minProductive) this.wait.succeeded()
     this.alive()
   }
@@ -452,6 +464,8 @@ export class Follower implements AsyncIterator<Received, undefined> {
     const { giveUp, onDrop } = this.options
     const gap = asGap(error, this.track.cursor)
     if (gap) throw givenUp(gap, op, this.wait.tries + 1)
+    const polled = this.holding.failed(this.over, this.live)
+    this.over = undefined
     const { met } = caller
     const fault = error instanceof ProtocolError || (error instanceof ForeignError && error.status < 400 && !met)
     if (fault) this.faults++
@@ -466,8 +480,10 @@ export class Follower implements AsyncIterator<Received, undefined> {
     }
     if (!again || this.wait.outlasts(giveUp, pause)) throw givenUp(error, op, this.wait.tries)
     const { since, tries } = this.wait
-    this.state('waiting', `${Math.round(pause)} ms after attempt ${tries}: ${error}`)
-    onDrop?.({ error, lasting: performance.now() - since, tries, wait: pause, seq: this.track.seq, met })
+    if (!polled) {
+      this.state('waiting', `${Math.round(pause)} ms after attempt ${tries}: ${error}`)
+      onDrop?.({ error, lasting: performance.now() - since, tries, wait: pause, seq: this.track.seq, met })
+    }
     await this.saver.flush() // the wait may be long
     await sleep(pause, this.scope.signal)
   }
@@ -476,7 +492,8 @@ export class Follower implements AsyncIterator<Received, undefined> {
   private async request(): Promise<Request> {
     const { op, path, start } = this.target
     const { cursor } = this.track
-    if (start && cursor === '') return start
+    const wait = this.holding.poll
+    if (start && cursor === '' && !wait) return start
     const ticket = await this.currentTicket()
     const headers: Record<string, string> = { Accept: 'text/event-stream' }
     // With a ticket it stays a simple request, which needs no CORS preflight.
@@ -489,6 +506,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
       // Without a position, the server reports missing events at the start; earliest is what is kept, and no more is claimed.
       after: cursor === '' ? (this.fromFirst ? undefined : 'earliest') : ticket === undefined ? undefined : cursor,
       ticket,
+      wait,
     })
     return { op, method: 'GET', path: `${path}/events`, query, headers, anonymous: ticket !== undefined }
   }

@@ -284,6 +284,31 @@ test('an answer that is held back, and a coding that is not decoded, are named',
   assert.deepEqual(told.map((text, i) => named[i]!.test(text)), [true, true, true], told.join('\n'))
 })
 
+test('behind a proxy that holds answers back the loop polls, until heartbeats come as they are sent', async (t) => {
+  const head: Answer = (_, response) => response.writeHead(200, { 'Content-Type': 'text/event-stream' }).flushHeaders()
+  const beating: Answer = (_, response) => {
+    stream([':\n'], { open: true })(_, response)
+    setTimeout(() => response.end(), 400)
+  }
+  const s = await script(t, head, head, stream([event(1)]), beating, stream([event(2)]), stream([end(3)]))
+  const lines: string[] = []
+  let [drops, connected] = [0, 0]
+  const options = { idleTimeout: 900, onDrop: () => void drops++, onConnected: () => void connected++ }
+  assert.deepEqual(await seqs(s.client({ log: (line) => lines.push(line) }).follow('x', options)), [1, 2, 3])
+  const waits = s.requests.map(({ url }) => new URL(url!, s.url).searchParams.get('wait') ?? '')
+  assert.deepEqual(waits, ['', '', '300ms', '300ms', '', ''])
+  assert.deepEqual([drops, connected], [3, 3], 'the polls are one connection')
+  assert.equal(lines.filter((line) => line.includes(': polling at ')).length, 2)
+})
+
+test('a start whose answer is held back has happened: its events are polled', async (t) => {
+  const head: Answer = (_, response) => response.writeHead(200, { 'Content-Type': 'text/event-stream' }).flushHeaders()
+  const s = await script(t, head, head, stream([end(1)]))
+  const run = s.client().run({ argv: ['true'] }, { idleTimeout: 300 })
+  assert.deepEqual(await seqs(run), [1])
+  assert.deepEqual(s.requests.map(({ method }) => method), ['POST', 'POST', 'GET'])
+})
+
 test('the debug log has the states of a loop, causes and no token', async (t) => {
   const lose: Answer = (_, response) => void response.destroy()
   const s = await script(t, lose, stream([event(1)], { headers: { 'Stream-Tail': cursor(1) } }), stream([end(2)]))

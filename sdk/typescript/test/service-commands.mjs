@@ -52,7 +52,11 @@ export function commands({ Reprise, write, base64 }) {
     },
     async publish(command, signal) {
       const producer = client(command).producer(command.stream)
-      for (let n = 1; n <= command.count; n++) await producer.publish({ type: 'note', data: { n } }, { signal })
+      const tasks = command.at_once ?? 1
+      const task = async (_, first) => {
+        for (let n = first + 1; n <= command.count; n += tasks) await producer.publish({ type: 'note', data: { n } }, { signal })
+      }
+      await Promise.all(Array.from({ length: tasks }, task))
     },
   }
 

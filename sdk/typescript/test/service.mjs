@@ -11,6 +11,7 @@ const runtime = bun ? `Bun ${bun}` : deno ? `Deno ${deno}` : `Node ${node}`
 
 const write = (line) => process.stdout.write(`${line}\n`)
 const { take, finish } = commands({ Reprise, write, base64: (bytes) => Buffer.from(bytes).toString('base64') })
-write(JSON.stringify({ hello: { name: `TypeScript, ${runtime}`, ...kind } }))
+const can = deno ? kind.can : [...kind.can, 'tls'] // Deno is told what to trust in another way
+write(JSON.stringify({ hello: { name: `TypeScript, ${runtime}`, ...kind, can } }))
 for await (const line of createInterface({ input: process.stdin })) take(line)
 await finish()

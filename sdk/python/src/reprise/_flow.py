@@ -36,6 +36,10 @@ MAX_FAULTS = 3
 #: How long a loop without give_up tries to reach the server for the first time.
 FIRST_CONTACT = 10.0
 
+#: How many answers in a row with a header and no body make the loop poll: a proxy holds back answers until they are complete.
+HELD_ANSWERS = 2
+MAX_POLL = 60.0  # seconds, the longest wait that the server accepts
+
 #: The types that mean something here.
 _OWN_TYPES = frozenset(("started", "end", "gap", "cursor"))
 
@@ -126,6 +130,9 @@ class Flow:
     _begun: float = 0.0  # when the present answer began
     _tail: int = 0  # the seq of the tail at the beginning of the answer, until it is reached
     _held: bool = False  # the header of an answer has come, and no byte of its body
+    _silent: int = 0  # such answers in a row
+    _beat: float = 0.0  # when the present answer has brought a heartbeat, 0 before
+    _dropped: NetworkError | None = None  # the end of a response before that of the stream
     _spell: ForeignSpell = field(default_factory=ForeignSpell)
     _decoder: Decoder = field(default_factory=Decoder)
 
@@ -148,7 +155,8 @@ class Flow:
 
     def request(self) -> Request:
         """The request for the next events."""
-        if self.start is not None and not self.track.cursor:
+        self.state("polling" if self._polls else "connecting")
+        if self.start is not None and not self.track.cursor and not self._polls:
             return self.start
         headers = {"Accept": EVENT_STREAM, "Cache-Control": "no-cache"}
         if self.track.cursor:
@@ -158,6 +166,8 @@ class Flow:
         if self.receipts is not None:
             headers[_receipts.HEADER] = "yes"
         query: list[tuple[str, str]] = []
+        if self._polls:
+            query.append(("wait", f"{1000 * self._wait:.0f}ms"))
         if self.options.on_gap == "event":
             query.append(("gap", "event"))
         if not self.track.cursor and not self.from_first:
@@ -168,13 +178,35 @@ class Flow:
             query.append(("types", ",".join(types)))
         return Request(self.op, "GET", self.path + "/events", query, headers)
 
+    @property
+    def _polls(self) -> bool:
+        """Whether the loop asks for answers that end with the first events, or after a wait."""
+        return self._silent >= HELD_ANSWERS
+
+    @property
+    def _wait(self) -> float:
+        """The seconds that an answer to a poll may take."""
+        return min(self.options.idle_timeout / 3, MAX_POLL)
+
+    def _polled(self, error: RepriseError, held: bool) -> bool:
+        """Whether an answer ended with error as a poll does. Decides how the next request is made: the server sends a heartbeat
+        in the middle of a poll, which shows whether answers are still held back."""
+        polled = self._polls and error is self._dropped
+        if held and isinstance(error, NetworkError) and error.silent:
+            self._silent += 1
+            error.args = (f"{error}: a header came and no event, so a proxy may hold the answer back",)
+        elif (0 < self._beat <= time.monotonic() - self._wait / 4) if polled else (self.live and not self._polls):
+            self._silent = 0
+        return polled
+
     def answered(self, headers: Mapping[str, str]) -> Iterator[Event]:
         """Handles the header of an answer with events, and yields a gap that it shows."""
         self.met.yes = True
         self._hold = headers.get("execution-hold") or self._hold
         if self.receipts is None and self.start is not None:
             self.receipts = _receipts.wanted(self.start, self.path, headers)
-        self.live, self._useful, self._held, self._begun = False, False, True, time.monotonic()
+        self.live = self.live and self._polls
+        self._useful, self._held, self._beat, self._begun = False, True, 0.0, time.monotonic()
         self._decoder = Decoder(on_comment=self._heartbeat)
         tail = parse_cursor(headers.get("stream-tail", ""))
         self._tail = tail.seq if tail is not None else 0
@@ -199,7 +231,8 @@ class Flow:
 
     def _heartbeat(self) -> None:
         # A connection that is cut after it was of use: a proxy that cuts quiet ones is no reason to wait longer and longer.
-        if time.monotonic() - self._begun >= MIN_PRODUCTIVE:
+        self._beat = time.monotonic()
+        if self._beat - self._begun >= MIN_PRODUCTIVE:
             self.failures.succeeded()
         self._alive()
 
@@ -348,8 +381,7 @@ class Flow:
             self._retry = min(retry, MAX_ASKED)
         if isinstance(error, GapError):
             raise error
-        if held and isinstance(error, NetworkError) and error.silent:
-            error.args = (f"{error}: a header came and no event, so a proxy may hold the answer back",)
+        polled = self._polled(error, held)
         if isinstance(error, ProblemError) and error.code in GAP_CODES:
             raise GapError(_refused_gap(error, self.track)) from error
         fault = isinstance(error, ProtocolError) and not (self.met.yes and is_foreign(error))
@@ -368,6 +400,8 @@ class Flow:
         if not again or self.failures.outlasts(give_up, pause):
             error.op, error.tries = self.op, self.failures.tries
             raise error
+        if polled:
+            return pause
         self.state("waiting", f"{pause:.3f} s after attempt {self.failures.tries}: {error}")
         if self.options.on_drop is not None:
             since = time.monotonic() - self.failures.since
@@ -384,7 +418,8 @@ class Flow:
 
     def dropped(self) -> NetworkError:
         """The failure of a response that ends before the stream."""
-        return NetworkError("the connection ended before the stream")
+        self._dropped = NetworkError("the connection ended before the stream")
+        return self._dropped
 
 
 def _after_gap(gap: Gap) -> str:

@@ -123,6 +123,13 @@ def _members(text: str) -> dict[str, str]:
     raise ValueError("the data of an event is no object")
 
 
+#: Halves of surrogate pairs, which JSON may have as escapes.
+_surrogates = re.compile("[\ud800-\udfff]")
+
+#: Finds a number that may be too large for a float, for example 1e400. Its text is kept, as no float has it.
+_may_overflow = re.compile(r"[eE]\+?0*[1-9][0-9]{2}|[0-9]{200}").search
+
+
 class Event:
     """One event of a stream.
 
@@ -190,7 +197,7 @@ class Event:
             raise ProtocolError(f"event {self.cursor}: {error}") from error
         if end != len(text) or object.get("seq") != self.seq:
             raise ProtocolError(f"event {self.cursor}: more than one object, or another seq")
-        self._object, self._text = object, ""
+        self._object, self._text = object, text if _may_overflow(text) else ""
         if self._data is not _UNREAD and "data" in object:
             object["data"] = self._data  # the program may have changed it
         return object
@@ -232,7 +239,12 @@ class Event:
             return self.bytes.decode("utf-8", "replace")
         if self._object is None:  # it cannot be decoded
             return self._raw().get("data", self._text)
-        return json.dumps(self.object.get("data", self.object), ensure_ascii=False, separators=(",", ":"))
+        value = self.object.get("data", self.object)
+        try:
+            text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+            return _surrogates.sub(lambda half: f"\\u{ord(half[0]):04x}", text)  # which cannot be encoded
+        except ValueError:  # a number that is infinite here
+            return self._raw().get("data", self._text)
 
     @property
     def bytes(self) -> bytes:

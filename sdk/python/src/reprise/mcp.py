@@ -110,7 +110,7 @@ class EventStore(_Base):
         self._client, self._prefix, self._lost_after = client, prefix, lost_after
         limits = retention or {"max_events": 10_000, "max_bytes": 64 << 20, "max_age": "1h"}
         self._retention = {"max_idle": "168h", **limits}
-        self._producers: OrderedDict[str, AsyncProducer] = OrderedDict()
+        self._producers: OrderedDict[str, AsyncProducer[Any]] = OrderedDict()
         self._broken: set[str] = set()  # streams that lack a message
 
     # What the SDKs call.
@@ -323,7 +323,7 @@ class EventStore(_Base):
 def _block(id: str, text: str) -> bytes:
     """An event on the wire. Its JSON is a single line also for readers that split lines as Python does."""
     text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029").replace("\u0085", "\\u0085")
-    return f"id: {id}\nevent: message\ndata: {text}\n\n".encode()
+    return f"event: message\ndata: {text}\nid: {id}\n\n".encode()
 
 
 def _segment(text: str) -> str:

@@ -336,7 +336,7 @@ class AsyncReprise:
         """Removes an execution; a running one is cancelled first."""
         await self._transport.call(_wire.Request(f"remove execution {id}", "DELETE", _path("executions", id), empty=True))
 
-    def producer(self, stream: str, *, id: str | None = None, epoch: int = 0) -> AsyncProducer:
+    def producer(self, stream: str, *, id: str | None = None, epoch: int = 0) -> AsyncProducer[Any]:
         """Returns a producer for a stream, which must exist when it publishes."""
         return AsyncProducer(self._transport, stream, id, epoch)
 

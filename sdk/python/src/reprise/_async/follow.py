@@ -65,7 +65,6 @@ async def _events(transport: AsyncTransport, flow: Flow, saver: AsyncSaver) -> A
             await saver.handled(tail)
             await saver.flush()
         while not flow.ended:
-            flow.state("connecting")
             try:
                 async with transport.open(flow.request(), flow.options.idle_timeout) as response:
                     await transport.refuse(response)

@@ -337,7 +337,7 @@ class Reprise:
         """Removes an execution; a running one is cancelled first."""
         self._transport.call(_wire.Request(f"remove execution {id}", "DELETE", _path("executions", id), empty=True))
 
-    def producer(self, stream: str, *, id: str | None = None, epoch: int = 0) -> Producer:
+    def producer(self, stream: str, *, id: str | None = None, epoch: int = 0) -> Producer[Any]:
         """Returns a producer for a stream, which must exist when it publishes."""
         return Producer(self._transport, stream, id, epoch)
 

@@ -66,7 +66,6 @@ def _events(transport: Transport, flow: Flow, saver: Saver) -> Generator[Event, 
             saver.handled(tail)
             saver.flush()
         while not flow.ended:
-            flow.state("connecting")
             try:
                 with transport.open(flow.request(), flow.options.idle_timeout) as response:
                     transport.refuse(response)
