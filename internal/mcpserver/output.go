@@ -44,6 +44,7 @@ type outputInput struct {
 	Limit       int       `json:"limit,omitempty" jsonschema:"events, 1 to 1000"`
 	LastEventID string    `json:"last_event_id,omitempty" jsonschema:"event_id to read on from"`
 	Events      bool      `json:"events,omitempty" jsonschema:"for programs: events in place of text"`
+	Quiet       bool      `json:"quiet,omitempty" jsonschema:"wait (by default for the end), and show only the last lines, counts and the end"`
 }
 
 // form is how the events of a run are answered.
@@ -51,6 +52,7 @@ type form int
 
 const (
 	formText    form = iota // a transcript for a model
+	formQuiet               // the last lines and counts
 	formEvents              // events as structured content
 	formSandbox             // events as the first sandbox server names them
 )
@@ -76,6 +78,10 @@ type outputQuery struct {
 // outputQuery validates the input.
 func (s *Server) outputQuery(in *outputInput) (q outputQuery, err error) {
 	switch {
+	case in.Quiet && (in.Events || in.Limit != 0 || in.Wait.isFlag):
+		return q, &execution.FieldError{Field: "quiet", Reason: "it shows no events: leave events and limit out"}
+	case in.Quiet:
+		q.form = formQuiet
 	case in.Wait.isFlag || in.Cursor.isSeq:
 		q.form = formSandbox
 	case in.Events:
@@ -97,7 +103,8 @@ func (s *Server) outputQuery(in *outputInput) (q outputQuery, err error) {
 	if err := q.setWait(in); err != nil {
 		return q, err
 	}
-	q.pages = q.form != formText || in.Limit > 0 || q.until == "" || q.until == untilOutput
+	q.pages = q.form != formQuiet &&
+		(q.form != formText || in.Limit > 0 || q.until == "" || q.until == untilOutput)
 	if q.pages && q.form == formText && in.Limit == 0 {
 		q.limit = maxLimit
 	}
@@ -118,7 +125,7 @@ func (q *outputQuery) setWait(in *outputInput) (err error) {
 	switch {
 	case q.until == "" && (in.Match != "" || in.Pattern != ""):
 		q.until = untilMatch
-	case q.until == "" && in.Wait.flag:
+	case q.until == "" && (in.Wait.flag || in.Quiet):
 		q.until = untilEnd
 	case q.until == "" && in.Wait.seconds > 0:
 		q.until = untilOutput
@@ -279,6 +286,12 @@ func (p *page) answer(reader *reprise.Reader) (*mcp.CallToolResult, any, error) 
 		p.writeEnd(&b)
 		content := []mcp.Content{&mcp.TextContent{Text: b.String()}}
 		return &mcp.CallToolResult{Content: content}, &eventsOutput{p.facts, p.events}, nil
+	}
+	if p.q.form == formQuiet {
+		p.watcher.writeQuiet(&b)
+		p.facts.Omitted = p.watcher.stdout.bytes + p.watcher.stderr.bytes
+		p.writeEnd(&b)
+		return facts(b.String(), &p.facts), nil, nil
 	}
 	stream := reader.Stream()
 	limit, note := p.q.maxBytes, noteOf(stream)

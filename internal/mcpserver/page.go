@@ -201,10 +201,12 @@ func (p *page) match() {
 // isFull reports whether an answer that ends at its limits ends before e. It has at least one event, or in a text some
 // output.
 func (p *page) isFull(e *reprise.Event) bool {
-	if p.count >= p.q.limit {
+	switch {
+	case p.q.pages && p.count >= p.q.limit:
 		return true
-	}
-	if p.q.form == formText {
+	case p.q.form == formQuiet:
+		return false
+	case p.q.form == formText:
 		channel, data := said(e)
 		return channel != "" && p.transcript.on != "" && len(data) > p.room
 	}
@@ -224,13 +226,15 @@ func (p *page) take(ctx context.Context, stream *reprise.Stream, e *reprise.Even
 	if p.q.wanted.any() && e.Seq > p.q.wantedAfter {
 		end, err = p.matchIn(ctx, channel, text)
 	}
-	if p.q.form == formText {
+	switch p.q.form {
+	case formQuiet: // the watcher has seen it
+	case formText:
 		p.room -= len(text)
 		p.widest = max(p.widest, len(text))
 		n := p.shownOf(text, end)
 		p.transcript.add(channel, e.Seq, text[:n])
 		p.left.bytes, p.left.after = len(text)-n, e.Seq-1
-	} else {
+	default:
 		p.room -= len(e.Data)
 		p.events = append(p.events, eventOf(stream, e))
 	}

@@ -40,6 +40,7 @@ type executeInput struct {
 	runInput
 	Wait     *float64 `json:"wait_seconds,omitempty" jsonschema:"answer after this although it goes on, 0 to 50 (default 30)"`
 	MaxBytes int      `json:"max_bytes,omitempty" jsonschema:"output shown at most, 256 to 1048576 (default 30000)"`
+	Quiet    bool     `json:"quiet,omitempty" jsonschema:"show only the last lines, counts and the end"`
 }
 
 type startInput struct {

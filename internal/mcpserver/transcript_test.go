@@ -71,7 +71,8 @@ func converse(t *testing.T, script string) string {
 		t.Fatal(err)
 	}
 	defer host.Close()
-	server, err := mcpserver.New(log, host, &mcpserver.Options{Version: "1", TaskAfter: 4 * time.Second})
+	opts := &mcpserver.Options{Version: "1", TaskAfter: 4 * time.Second, Directory: "/"}
+	server, err := mcpserver.New(log, host, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

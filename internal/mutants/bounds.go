@@ -99,6 +99,11 @@ var boundMutants = []mutant{
 		pkg: "./internal/mcpserver", run: "TestStdinShowsWhatNoAnswerHasShown",
 	},
 	{
+		name: "a quiet call shows the output", rule: "docs/mcp-tools.md, waiting",
+		file: "internal/mcpserver/collect.go", old: "		out.quiet = w\n", new: "",
+		pkg: "./internal/mcpserver", run: "TestQuietShowsTheLastLines",
+	},
+	{
 		name: "an earlier prompt answers what is written later", rule: "docs/mcp-tools.md",
 		file: "internal/mcpserver/page.go", old: "p.q.wanted.any() && e.Seq > p.q.wantedAfter", new: "p.q.wanted.any()",
 		pkg: "./internal/mcpserver", run: "TestStdinShowsWhatNoAnswerHasShown",
