@@ -44,7 +44,7 @@ type outputInput struct {
 	Limit       int       `json:"limit,omitempty" jsonschema:"events, 1 to 1000"`
 	LastEventID string    `json:"last_event_id,omitempty" jsonschema:"event_id to read on from"`
 	Events      bool      `json:"events,omitempty" jsonschema:"for programs: events in place of text"`
-	Quiet       bool      `json:"quiet,omitempty" jsonschema:"wait (by default for the end), and show only the last lines, counts and the end"`
+	Quiet       bool      `json:"quiet,omitempty" jsonschema:"show only the last lines and counts (until: end)"`
 }
 
 // form is how the events of a run are answered.
@@ -53,6 +53,7 @@ type form int
 const (
 	formText    form = iota // a transcript for a model
 	formQuiet               // the last lines and counts
+	formSearch              // the lines that match
 	formEvents              // events as structured content
 	formSandbox             // events as the first sandbox server names them
 )
@@ -66,6 +67,7 @@ type outputQuery struct {
 	until string
 	// wanted is what until match waits for, in events after the seq wantedAfter.
 	wanted          wanted
+	found           *found // by formSearch
 	wantedAfter     uint64
 	limit, maxBytes int
 	form            form
@@ -136,7 +138,7 @@ func (q *outputQuery) setWait(in *outputInput) (err error) {
 			return &execution.FieldError{Field: "until", Reason: "match and pattern need until match"}
 		}
 	case untilMatch:
-		if q.wanted, err = wantedOf(in); err != nil {
+		if q.wanted, err = wantedOf(in.Match, in.Pattern); err != nil {
 			return err
 		}
 	default:
@@ -193,13 +195,20 @@ func (s *Server) openOutput(ctx context.Context, req *mcp.CallToolRequest, c cal
 	in *outputInput,
 ) (*outputReader, error) {
 	q, err := s.outputQuery(in)
+	return s.openQuery(ctx, req, c, in.ID, &q, err)
+}
+
+// openQuery is openOutput for a query, or for the error with which its input was refused.
+func (s *Server) openQuery(ctx context.Context, req *mcp.CallToolRequest, c caller, id string, q *outputQuery,
+	err error,
+) (*outputReader, error) {
 	if err != nil && !errors.Is(err, reprise.ErrCursorMalformed) {
 		return nil, err
 	}
 	malformed := err
-	stream, err := s.host.Stream(ctx, c.tenant, in.ID)
+	stream, err := s.host.Stream(ctx, c.tenant, id)
 	if err != nil {
-		return nil, s.unknown(ctx, c, in.ID, err)
+		return nil, s.unknown(ctx, c, id, err)
 	}
 	if malformed != nil {
 		return nil, askable(ctx, stream, malformed)
@@ -209,8 +218,8 @@ func (s *Server) openOutput(ctx context.Context, req *mcp.CallToolRequest, c cal
 	}
 	q.wanted.tenant, q.wanted.places = c.tenant, s.matching
 	r := &outputReader{
-		page:     newPage(in.ID, &q, s.watch(req, in.ID)),
-		unfollow: s.host.FollowIf(ctx, c.tenant, in.ID, c.who.MayLeave),
+		page:     newPage(id, q, s.watch(req, id)),
+		unfollow: s.host.FollowIf(ctx, c.tenant, id, c.who.MayLeave),
 	}
 	if r.Reader, err = r.page.open(ctx, stream, q.at); err != nil {
 		r.unfollow()
@@ -259,6 +268,8 @@ type outputFacts struct {
 	Cursor  string `json:"cursor"`
 	HasMore bool   `json:"has_more"`
 	Matched bool   `json:"matched,omitempty"`
+	// Lines is the number of lines that a search has found.
+	Lines int `json:"lines,omitempty"`
 	// Omitted is the number of bytes that were left out in the middle, and Gone how many of them are no longer kept.
 	Omitted   int64            `json:"omitted,omitempty"`
 	Gone      int64            `json:"gone,omitempty"`
@@ -287,12 +298,22 @@ func (p *page) answer(reader *reprise.Reader) (*mcp.CallToolResult, any, error) 
 		content := []mcp.Content{&mcp.TextContent{Text: b.String()}}
 		return &mcp.CallToolResult{Content: content}, &eventsOutput{p.facts, p.events}, nil
 	}
-	if p.q.form == formQuiet {
+	switch p.q.form {
+	case formSearch:
+		p.q.found.write(&b)
+		p.facts.Lines = p.q.found.lines
+	case formQuiet:
 		p.watcher.writeQuiet(&b)
 		p.facts.Omitted = p.watcher.stdout.bytes + p.watcher.stderr.bytes
-		p.writeEnd(&b)
-		return facts(b.String(), &p.facts), nil, nil
+	default:
+		p.writeText(&b, reader)
 	}
+	p.writeEnd(&b)
+	return facts(b.String(), &p.facts), nil, nil
+}
+
+// writeText writes the transcript.
+func (p *page) writeText(b *strings.Builder, reader *reprise.Reader) {
 	stream := reader.Stream()
 	limit, note := p.q.maxBytes, noteOf(stream)
 	switch {
@@ -307,11 +328,6 @@ func (p *page) answer(reader *reprise.Reader) (*mcp.CallToolResult, any, error) 
 		b.WriteString(strings.TrimPrefix(note(omission{omitted: int64(p.left.bytes), after: p.left.after}), "\n"))
 	}
 	p.facts.Omitted, p.facts.Gone = shown.omitted+int64(p.left.bytes), shown.gone
-	p.writeEnd(&b)
-	return &mcp.CallToolResult{
-		Meta:    mcp.Meta{metaExecution: &p.facts},
-		Content: []mcp.Content{&mcp.TextContent{Text: b.String()}},
-	}, nil, nil
 }
 
 func (t *truncatedOutput) write(b *strings.Builder) {

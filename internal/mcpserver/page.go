@@ -94,7 +94,7 @@ func (p *page) open(ctx context.Context, stream *reprise.Stream, at reprise.Posi
 		}
 	}
 	p.moveTo(reader.Cursor())
-	if p.q.form == formText {
+	if p.q.form == formText || p.q.form == formSearch {
 		p.transcript.prime(ctx, stream, reader.Cursor())
 	}
 	return reader, nil
@@ -168,7 +168,7 @@ func (p *page) failed(reader *reprise.Reader, err error) (goesOn bool, _ error) 
 func (p *page) takeEvents(ctx context.Context, reader *reprise.Reader, events reprise.Events) (done bool, _ error) {
 	for e := range events.All() {
 		full := (p.q.pages || p.facts.Matched) && p.isFull(&e)
-		if full || p.count > 0 && !p.q.wanted.affords(windowBytes+len(e.Data)) {
+		if full || p.count > 0 && !p.q.wanted.affords(2*windowBytes+len(e.Data)) {
 			p.facts.HasMore = true
 			return true, nil
 		}
@@ -206,6 +206,8 @@ func (p *page) isFull(e *reprise.Event) bool {
 		return true
 	case p.q.form == formQuiet:
 		return false
+	case p.q.form == formSearch:
+		return p.q.found.room <= 0
 	case p.q.form == formText:
 		channel, data := said(e)
 		return channel != "" && p.transcript.on != "" && len(data) > p.room
@@ -222,6 +224,9 @@ func (p *page) take(ctx context.Context, stream *reprise.Stream, e *reprise.Even
 		}
 	}
 	channel, text := p.transcript.plain(e)
+	if p.q.form == formSearch {
+		return false, p.q.found.take(ctx, &p.q.wanted, channel, text)
+	}
 	end := -1
 	if p.q.wanted.any() && e.Seq > p.q.wantedAfter {
 		end, err = p.matchIn(ctx, channel, text)

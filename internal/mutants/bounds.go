@@ -99,6 +99,16 @@ var boundMutants = []mutant{
 		pkg: "./internal/mcpserver", run: "TestStdinShowsWhatNoAnswerHasShown",
 	},
 	{
+		name: "a search of empty lines has no bound", rule: "docs/mcp-tools.md, searching",
+		file: "internal/pattern/pattern.go", old: "(len(text) + 1) * s", new: "len(text) * s",
+		pkg: "./internal/mcpserver", run: "TestSearchEndsWithItsWork",
+	},
+	{
+		name: "a search shows lines without a bound", rule: "docs/mcp-tools.md, searching",
+		file: "internal/mcpserver/search.go", old: "	f.room -= size\n", new: "",
+		pkg: "./internal/mcpserver", run: "TestSearchIsBounded",
+	},
+	{
 		name: "a quiet call shows the output", rule: "docs/mcp-tools.md, waiting",
 		file: "internal/mcpserver/collect.go", old: "		out.quiet = w\n", new: "",
 		pkg: "./internal/mcpserver", run: "TestQuietShowsTheLastLines",
