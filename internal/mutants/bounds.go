@@ -99,6 +99,22 @@ var boundMutants = []mutant{
 		pkg: "./internal/mcpserver", run: "TestStdinShowsWhatNoAnswerHasShown",
 	},
 	{
+		name: "a tool that is not offered is called", rule: "docs/gateway.md, which tools",
+		file: "internal/gateway/delivery.go", old: "why := d.g.up.refuseTool(r);", new: "why := (*wire.Failure)(nil);",
+		pkg: "./internal/gateway", run: "TestToolsThatAreNotOffered",
+	},
+	{
+		name: "a call has several names", rule: "docs/gateway.md, which tools",
+		file: "internal/gateway/offer.go", old: "				delete(params, key)\n", new: "",
+		pkg: "./internal/gateway", run: "TestCallsArePassedOnWithOneName",
+	},
+	{
+		name: "calls of members are counted as one upstream", rule: "docs/gateway.md, metrics",
+		file: "internal/gateway/offer.go",
+		old:  "		return u.Name + \"/\" + name\n", new: "		return u.Name\n",
+		pkg: "./internal/gateway", run: "TestCallsAreCountedByMember",
+	},
+	{
 		name: "a search of empty lines has no bound", rule: "docs/mcp-tools.md, searching",
 		file: "internal/pattern/pattern.go", old: "(len(text) + 1) * s", new: "len(text) * s",
 		pkg: "./internal/mcpserver", run: "TestSearchEndsWithItsWork",
