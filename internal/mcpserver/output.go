@@ -31,13 +31,14 @@ const (
 	untilOutput = "output"
 	untilEnd    = "end"
 	untilMatch  = "match"
+	untilPrompt = "prompt"
 )
 
 type outputInput struct {
 	ID          string    `json:"execution_id"`
 	Cursor      cursorArg `json:"cursor,omitzero" jsonschema:"read on from the cursor of an earlier answer, or tail (default: the beginning)"`
 	Wait        waitArg   `json:"wait,omitzero" jsonschema:"seconds to wait for until, 0 to 50 (default 0, with until 30)"`
-	Until       string    `json:"until,omitempty" jsonschema:"output: some output and a pause in it (default); end: the end; match: output with match or pattern"`
+	Until       string    `json:"until,omitempty" jsonschema:"output (default): some and a pause; end; match: of match or pattern; prompt: a line without end"`
 	Match       string    `json:"match,omitempty" jsonschema:"text to wait for"`
 	Pattern     string    `json:"pattern,omitempty" jsonschema:"RE2 expression to wait for"`
 	MaxBytes    int       `json:"max_bytes,omitempty" jsonschema:"256 to 1048576 (default 30000)"`
@@ -133,7 +134,7 @@ func (q *outputQuery) setWait(in *outputInput) (err error) {
 		q.until = untilOutput
 	}
 	switch q.until {
-	case "", untilOutput, untilEnd:
+	case "", untilOutput, untilEnd, untilPrompt:
 		if in.Match != "" || in.Pattern != "" {
 			return &execution.FieldError{Field: "until", Reason: "match and pattern need until match"}
 		}
@@ -142,7 +143,7 @@ func (q *outputQuery) setWait(in *outputInput) (err error) {
 			return err
 		}
 	default:
-		return &execution.FieldError{Field: "until", Reason: "output, end and match are taken"}
+		return &execution.FieldError{Field: "until", Reason: "output, end, match and prompt are taken"}
 	}
 	switch {
 	case in.Wait.flag:
@@ -371,8 +372,8 @@ func (p *page) writeEnd(b *strings.Builder) {
 		if p.q.wait == maxWait && !time.Now().Before(p.deadline) {
 			b.WriteString(" after " + saidLongest)
 		}
-		if p.q.until == untilMatch {
-			b.WriteString(", no match")
+		if p.q.until == untilMatch || p.q.until == untilPrompt {
+			b.WriteString(", no " + p.q.until)
 		}
 		fmt.Fprintf(b, "; cursor %q]", f.Cursor)
 	}

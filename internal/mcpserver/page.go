@@ -59,6 +59,7 @@ type page struct {
 	}
 	tail    uint64 // seq of the last event that was taken
 	windows map[string][]byte
+	unended map[string]bool // the channels whose last line has no end
 
 	deadline time.Time
 	first    time.Time // when the first output was there, zero before
@@ -72,7 +73,7 @@ func newPage(id string, q *outputQuery, w *watcher) *page {
 	}
 	return &page{
 		q: q, watcher: w, transcript: newTranscript(limit), events: []outputEvent{},
-		facts: outputFacts{ID: id}, room: q.maxBytes, windows: map[string][]byte{},
+		facts: outputFacts{ID: id}, room: q.maxBytes, windows: map[string][]byte{}, unended: map[string]bool{},
 	}
 }
 
@@ -134,6 +135,7 @@ func (p *page) read(ctx context.Context, reader *reprise.Reader) error {
 		p.watcher.tell(ctx)
 		left := p.remaining(time.Now())
 		if left <= 0 {
+			p.facts.Matched = p.facts.Matched || p.prompted()
 			return nil
 		}
 		if err := p.watcher.wait(ctx, changed, left); err != nil {
@@ -224,6 +226,9 @@ func (p *page) take(ctx context.Context, stream *reprise.Stream, e *reprise.Even
 		}
 	}
 	channel, text := p.transcript.plain(e)
+	if len(text) > 0 && e.Seq > p.q.wantedAfter {
+		p.unended[channel] = text[len(text)-1] != '\n' && text[len(text)-1] != '\r'
+	}
 	if p.q.form == formSearch {
 		return false, p.q.found.take(ctx, &p.q.wanted, channel, text)
 	}
@@ -279,7 +284,7 @@ func (p *page) shownOf(text []byte, end int) int {
 func (p *page) remaining(now time.Time) time.Duration {
 	deadline := p.deadline
 	switch {
-	case p.facts.Matched:
+	case p.facts.Matched || p.prompted():
 		deadline = earlier(deadline, p.last.Add(matchQuiet))
 	case p.q.until == "":
 		return 0
@@ -287,6 +292,11 @@ func (p *page) remaining(now time.Time) time.Duration {
 		deadline = earlier(deadline, earlier(p.last.Add(p.watcher.quiet), p.first.Add(collectAtMost)))
 	}
 	return deadline.Sub(now)
+}
+
+// prompted reports whether a wait for a prompt has seen one: a line without its end, on either channel.
+func (p *page) prompted() bool {
+	return p.q.until == untilPrompt && (p.unended[execution.Stdout] || p.unended[execution.Stderr])
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -38,8 +38,8 @@ func (s *Server) addTools() {
 		"Returns the lines of output that match, with lines around them.", s.search)
 	add(s, &reads, toolStatus, "Show a run", "Returns whether a run has ended, and how.", s.status)
 	add(s, &mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &no}, toolStdin, "Write to a run",
-		"Writes to the stdin of a run that was started with stdin_open. With wait, match or cursor it also returns "+
-			"the output.", s.stdin)
+		"Writes to the stdin of a run that was started with stdin_open. With wait, until, match or cursor it also "+
+			"returns the output.", s.stdin)
 	add(s, &mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true, OpenWorldHint: &no}, toolCancel,
 		"End a run", "Ends a run and all its processes. Its output stays.", s.cancel)
 	add(s, &reads, toolList, "List runs", "Lists runs, the newest first.", s.list)

@@ -115,6 +115,11 @@ var boundMutants = []mutant{
 		pkg: "./internal/gateway", run: "TestCallsAreCountedByMember",
 	},
 	{
+		name: "a whole line ends a wait for a prompt", rule: "docs/mcp-tools.md, waiting",
+		file: "internal/mcpserver/page.go", old: "text[len(text)-1] != '\\n' && ", new: "",
+		pkg: "./internal/mcpserver", run: "TestUntilPrompt",
+	},
+	{
 		name: "a search of empty lines has no bound", rule: "docs/mcp-tools.md, searching",
 		file: "internal/pattern/pattern.go", old: "(len(text) + 1) * s", new: "len(text) * s",
 		pkg: "./internal/mcpserver", run: "TestSearchEndsWithItsWork",
