@@ -83,6 +83,9 @@ func (c *gatewayCmd) routes() ([]gateway.Route, error) {
 		if err != nil {
 			return nil, usage("%s: %w", c.Config, err)
 		}
+		for i := range routes {
+			routes[i].Tools = c.Tools
+		}
 		return routes, nil
 	case len(c.Upstream) == 0:
 		return nil, usage(`name an upstream: "reprise gateway -- CMD ARG...", "reprise gateway URL", or --config FILE`)
@@ -92,6 +95,7 @@ func (c *gatewayCmd) routes() ([]gateway.Route, error) {
 	}
 	up := gateway.Upstream{
 		Name: "upstream", Dir: c.Dir, Env: c.Env, PassEnv: c.PassEnv, Header: c.Header, Shared: c.Shared,
+		Tools:      c.Tools,
 		KeepsState: c.KeepsState,
 		Timeout:    c.CallTimeout, StartTimeout: c.StartTimeout, MaxConnections: c.MaxConnections, MaxCalls: c.MaxCalls,
 	}

@@ -318,6 +318,8 @@ func (w *hostileWorld) tryTool(a *hostileAttempt, tool string) {
 		}
 	case "list_executions":
 		plain = map[string]any{}
+	case "search_execution_output":
+		plain["pattern"] = "."
 	}
 	text, err := json.Marshal(plain)
 	check(w.T, err)

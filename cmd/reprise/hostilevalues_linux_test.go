@@ -55,6 +55,7 @@ var memberKinds = map[string]kind{
 	// of the tools
 	"execution_id": aName, "idempotency_key": aName, "last_event_id": aName, "text": aText, "base64": aText,
 	"match": aText, "pattern": anExpression, "until": aWord, "events": aTruth, "tty": aTruth, "wait": aNumber,
+	"quiet": aTruth, "around": aNumber,
 	"wait_seconds": aNumber, "timeout_seconds": aNumber,
 	// of queries, paths and headers
 	"status": aWord, "label": aName, "limit": aNumber, "cursor": aName, "after": aName, "gap": aWord, "cursors": aWord,

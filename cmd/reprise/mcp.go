@@ -51,7 +51,7 @@ type mcpCmd struct {
 
 // Help is shown below the usage.
 func (*mcpCmd) Help() string {
-	return `A client of the Model Context Protocol starts this program and talks to it over stdin and stdout. The tools are execute_code, execute_code_async, get_execution_output, get_execution_status, send_stdin, cancel_execution and list_executions.
+	return `A client of the Model Context Protocol starts this program and talks to it over stdin and stdout. The tools are execute_code, execute_code_async, get_execution_output, search_execution_output, get_execution_status, send_stdin, cancel_execution and list_executions.
 
 Without --url it runs commands itself, and keeps their output in the data directory. Commands that still run when the client disconnects are ended after --drain; their output can be read after the next start.
 

@@ -63,7 +63,10 @@ func (d *delivery) start(ctx context.Context, c *connection) {
 		}
 		r := requests[0]
 		requests = requests[1:]
-		if !d.form.answerHere(ctx, r) {
+		switch why := d.g.up.refuseTool(r); {
+		case why != nil:
+			r.fail(Refused, why)
+		case !d.form.answerHere(ctx, r):
 			d.send(ctx, c, r)
 		}
 	}
@@ -155,6 +158,9 @@ func (d *delivery) respond(a arrival) error {
 	if d.form != nil && a.m.Result != nil {
 		a.m.Result = d.form.result(r, a.m.Result)
 	}
+	if r.method == wire.MethodListTools {
+		a.m.Result = d.g.up.offered(a.m.Result)
+	}
 	return d.to.Respond(r.id, wire.Response(r.id, a.m.Result, a.m.Err))
 }
 
@@ -162,8 +168,13 @@ func (d *delivery) respond(a arrival) error {
 func (d *delivery) close(r *clientRequest, result CallResult) {
 	r.answered = true
 	d.open--
+	from, took := d.g.up.label(r), time.Since(r.began)
+	if result == Lost || result == TimedOut {
+		d.g.opts.Logger.Warn("an MCP upstream has not answered", "upstream", from, "method", r.method,
+			"result", result, "took", took)
+	}
 	if hook := d.g.opts.Hooks.Called; hook != nil {
-		hook(d.g.up.Name, result, time.Since(r.began))
+		hook(from, result, took)
 	}
 }
 

@@ -146,6 +146,9 @@ func (c *connection) passNotification(ctx context.Context, m mcphttp.Message) {
 	if c.translates() && m.Method == wire.NoteInitialized {
 		c.subscription.add(everyList)
 	}
+	if m.Method == wire.MethodCall { // without an id: some servers would run the tool, offered or not
+		return
+	}
 	if c.g.up.Shared || c.translates() || m.Method == wire.NoteInitialized && c.initialized.Swap(true) {
 		return
 	}

@@ -39,6 +39,11 @@ type Upstream struct {
 	// A Name is 1 to 32 letters, digits and "-", and begins with a letter. In addition, a member may set the fields for
 	// Command and URL, and no others. KeepsState must not be set.
 	Merge []Upstream
+	// Tools are patterns of path.Match of the tools that are offered, as UPSTREAM/TOOL, where UPSTREAM is the Name of
+	// the member or else of the upstream, or as TOOL for all of them. A tool that matches a pattern after "!" is not
+	// offered. If there are patterns without "!", a tool must match one of them. The others are left out of lists, and
+	// their calls are refused. Default: all are offered.
+	Tools []string
 	// Header is sent with each request to URL, for example Authorization. Of the headers of clients, only Mcp-Param-*
 	// are passed on, on version 2026-07-28. The values are templates that may refer to the caller; see package
 	// credential.
@@ -98,7 +103,7 @@ type Hooks struct {
 	// Gateway has not ended it.
 	Connected    func(upstream string)
 	Disconnected func(upstream string, lost bool)
-	// Called is called when a request was answered.
+	// Called is called when a request was answered. If it was for one of merged upstreams, "/" and its Name follow.
 	Called func(upstream string, result CallResult, took time.Duration)
 	// Garbage is called for each line or answer of an upstream that is not a message.
 	Garbage func(upstream string)
@@ -168,6 +173,8 @@ func (u *Upstream) validate() error {
 		what = err.Error()
 	case u.Shared && templates.Refer():
 		what = "what is shared by all is called with nothing of who calls"
+	case u.invalidTools() != "":
+		what = u.invalidTools()
 	case len(u.Merge) > 0 && u.KeepsState:
 		what = "upstreams that are merged cannot keep state"
 	case u.Dir != "" && !filepath.IsAbs(u.Dir):

@@ -29,6 +29,7 @@ var scopesOf = map[string][]identity.Scope{
 	toolExecute: {identity.ScopeRun, identity.ScopeRead}, // its answer shows output
 	toolStart:   {identity.ScopeRun},
 	toolOutput:  {identity.ScopeRead},
+	toolSearch:  {identity.ScopeRead},
 	toolStatus:  {identity.ScopeRead},
 	toolList:    {identity.ScopeRead},
 	toolStdin:   {identity.ScopeControl},

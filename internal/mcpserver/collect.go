@@ -12,8 +12,8 @@ import (
 // forEnd is a wait without a bound.
 const forEnd time.Duration = -1
 
-// collect follows a run to its end, or for at most wait, and keeps the output to show. A call that has become a task
-// waits for the end.
+// collect follows a run to its end, or for at most wait, and keeps limit bytes of the output to show. A call that has
+// become a task waits for the end.
 func (s *Server) collect(ctx context.Context, tenant reprise.Tenant, id string, limit int, wait time.Duration,
 	w *watcher,
 ) (*executeOutput, error) {
@@ -29,6 +29,7 @@ func (s *Server) collect(ctx context.Context, tenant reprise.Tenant, id string, 
 	defer reader.Close()
 	c := &collection{limit: limit, missed: reader.Info().Earliest - 1}
 	c.reset()
+	w.forget()
 	begun := time.Now()
 	atEnd := false
 	for !atEnd {
@@ -46,6 +47,9 @@ func (s *Server) collect(ctx context.Context, tenant reprise.Tenant, id string, 
 	out := &executeOutput{
 		runStatus: outcomeOf(&x), Missed: c.missed, Cursor: reader.Cursor().String(),
 		goesOn: !atEnd, waited: time.Since(begun),
+	}
+	if limit == 0 {
+		out.quiet = w
 	}
 	n, m := share(limit, c.stdout.finish(), c.stderr.finish())
 	earliest := reader.Info().Earliest
@@ -76,6 +80,7 @@ func (c *collection) step(ctx context.Context, reader *reprise.Reader, w *watche
 		c.missed += window.Missed()
 		if window.Reason == reprise.EpochChanged { // part of the output no longer belongs to the run: read it again
 			c.reset()
+			w.forget()
 			c.missed = window.Earliest.Seq
 		}
 		err = reader.Seek(reprise.After(window.Earliest))

@@ -1,12 +1,13 @@
 // Package mcpserver offers an execution.Host to language models: an MCP server with the tools
 //
-//	execute_code           run a command or code, and wait for it
-//	execute_code_async     start it and return at once
-//	get_execution_output   read output from a cursor, or wait for more
-//	get_execution_status   see how a run is
-//	send_stdin             write to a run
-//	cancel_execution       end a run
-//	list_executions        find runs
+//	execute_code            run a command or code, and wait for it
+//	execute_code_async      start it and return at once
+//	get_execution_output    read output from a cursor, or wait for more
+//	search_execution_output find lines of output
+//	get_execution_status    see how a run is
+//	send_stdin              write to a run
+//	cancel_execution        end a run
+//	list_executions         find runs
 //
 // and the resources reprise://executions/{id}, .../stdout and .../stderr of runs that have ended, also by ranges of
 // bytes.

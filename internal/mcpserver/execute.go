@@ -45,7 +45,8 @@ type executeOutput struct {
 
 	goesOn bool // it was not waited for its end
 	waited time.Duration
-	bySh   bool // it is a command, and there is no bash
+	bySh   bool     // it is a command, and there is no bash
+	quiet  *watcher // which has seen the output, if none is shown
 }
 
 // execute runs something and waits for it.
@@ -55,6 +56,9 @@ func (s *Server) execute(ctx context.Context, req *mcp.CallToolRequest,
 	limit, err := s.bound(in.MaxBytes)
 	if err != nil {
 		return nil, nil, err
+	}
+	if in.Quiet {
+		limit = 0
 	}
 	wait := defaultWait
 	if in.Wait != nil {
@@ -168,10 +172,16 @@ func (s *Server) executed(ctx context.Context, tenant reprise.Tenant, out *execu
 	if out.Fresh {
 		b.WriteString("[a new interpreter, which remembers nothing from before]\n")
 	}
-	out.Stdout.write(&b, execution.Stdout)
-	if out.Stderr.Bytes > 0 {
-		b.WriteString("[stderr]\n")
-		out.Stderr.write(&b, execution.Stderr)
+	var links []mcp.Content
+	if out.quiet != nil {
+		out.quiet.writeQuiet(&b)
+	} else {
+		out.Stdout.write(&b, execution.Stdout)
+		if out.Stderr.Bytes > 0 {
+			b.WriteString("[stderr]\n")
+			out.Stderr.write(&b, execution.Stderr)
+		}
+		links = s.linksTo(ctx, tenant, out)
 	}
 	if out.OutputTruncated {
 		b.WriteString(outputLost)
@@ -189,7 +199,7 @@ func (s *Server) executed(ctx context.Context, tenant reprise.Tenant, out *execu
 	}
 	return &mcp.CallToolResult{
 		Meta:    mcp.Meta{metaExecution: out},
-		Content: append([]mcp.Content{&mcp.TextContent{Text: b.String()}}, s.linksTo(ctx, tenant, out)...),
+		Content: append([]mcp.Content{&mcp.TextContent{Text: b.String()}}, links...),
 		IsError: out.isBad(),
 	}
 }
@@ -243,7 +253,7 @@ func (s *Server) executeAsync(ctx context.Context, req *mcp.CallToolRequest,
 // runNote is the note of a task in case its server dies.
 type runNote struct {
 	ID       string `json:"id"`
-	MaxBytes int    `json:"max_bytes"`
+	MaxBytes int    `json:"max_bytes"` // 0 for a quiet call
 	// Cancels is true if the run is cancelled with the call.
 	Cancels bool `json:"cancels,omitempty"`
 }

@@ -255,6 +255,7 @@ func TestTenantsDoNotSeeEachOther(t *testing.T) {
 	alice.call("execute_code_async", args{"command": "cat", "stdin_open": true}, &run)
 	for tool, more := range map[string]args{
 		"get_execution_output": {}, "get_execution_status": {}, "cancel_execution": {}, "send_stdin": {"text": "x"},
+		"search_execution_output": {"pattern": "x"},
 	} {
 		more["execution_id"] = run.ID
 		bob.refuse(tool, more, "not_found")
@@ -447,11 +448,11 @@ func TestToolsAreDescribed(t *testing.T) {
 			t.Errorf("%+v", tool)
 		}
 		if reads := strings.HasPrefix(tool.Name, "get_") ||
-			strings.HasPrefix(tool.Name, "list_"); a.ReadOnlyHint != reads {
+			strings.HasPrefix(tool.Name, "list_") || strings.HasPrefix(tool.Name, "search_"); a.ReadOnlyHint != reads {
 			t.Errorf("%s: read only is %v", tool.Name, a.ReadOnlyHint)
 		}
 	}
-	if len(names) != 7 {
+	if len(names) != 8 {
 		t.Errorf("tools: %v", names)
 	}
 }

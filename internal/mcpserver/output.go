@@ -31,19 +31,21 @@ const (
 	untilOutput = "output"
 	untilEnd    = "end"
 	untilMatch  = "match"
+	untilPrompt = "prompt"
 )
 
 type outputInput struct {
 	ID          string    `json:"execution_id"`
 	Cursor      cursorArg `json:"cursor,omitzero" jsonschema:"read on from the cursor of an earlier answer, or tail (default: the beginning)"`
 	Wait        waitArg   `json:"wait,omitzero" jsonschema:"seconds to wait for until, 0 to 50 (default 0, with until 30)"`
-	Until       string    `json:"until,omitempty" jsonschema:"output: some output and a pause in it (default); end: the end; match: output with match or pattern"`
+	Until       string    `json:"until,omitempty" jsonschema:"output (default): some and a pause; end; match: of match or pattern; prompt: a line without end"`
 	Match       string    `json:"match,omitempty" jsonschema:"text to wait for"`
 	Pattern     string    `json:"pattern,omitempty" jsonschema:"RE2 expression to wait for"`
 	MaxBytes    int       `json:"max_bytes,omitempty" jsonschema:"256 to 1048576 (default 30000)"`
 	Limit       int       `json:"limit,omitempty" jsonschema:"events, 1 to 1000"`
 	LastEventID string    `json:"last_event_id,omitempty" jsonschema:"event_id to read on from"`
 	Events      bool      `json:"events,omitempty" jsonschema:"for programs: events in place of text"`
+	Quiet       bool      `json:"quiet,omitempty" jsonschema:"show only the last lines and counts (until: end)"`
 }
 
 // form is how the events of a run are answered.
@@ -51,6 +53,8 @@ type form int
 
 const (
 	formText    form = iota // a transcript for a model
+	formQuiet               // the last lines and counts
+	formSearch              // the lines that match
 	formEvents              // events as structured content
 	formSandbox             // events as the first sandbox server names them
 )
@@ -64,6 +68,7 @@ type outputQuery struct {
 	until string
 	// wanted is what until match waits for, in events after the seq wantedAfter.
 	wanted          wanted
+	found           *found // by formSearch
 	wantedAfter     uint64
 	limit, maxBytes int
 	form            form
@@ -76,6 +81,10 @@ type outputQuery struct {
 // outputQuery validates the input.
 func (s *Server) outputQuery(in *outputInput) (q outputQuery, err error) {
 	switch {
+	case in.Quiet && (in.Events || in.Limit != 0 || in.Wait.isFlag):
+		return q, &execution.FieldError{Field: "quiet", Reason: "it shows no events: leave events and limit out"}
+	case in.Quiet:
+		q.form = formQuiet
 	case in.Wait.isFlag || in.Cursor.isSeq:
 		q.form = formSandbox
 	case in.Events:
@@ -97,7 +106,8 @@ func (s *Server) outputQuery(in *outputInput) (q outputQuery, err error) {
 	if err := q.setWait(in); err != nil {
 		return q, err
 	}
-	q.pages = q.form != formText || in.Limit > 0 || q.until == "" || q.until == untilOutput
+	q.pages = q.form != formQuiet &&
+		(q.form != formText || in.Limit > 0 || q.until == "" || q.until == untilOutput)
 	if q.pages && q.form == formText && in.Limit == 0 {
 		q.limit = maxLimit
 	}
@@ -118,22 +128,22 @@ func (q *outputQuery) setWait(in *outputInput) (err error) {
 	switch {
 	case q.until == "" && (in.Match != "" || in.Pattern != ""):
 		q.until = untilMatch
-	case q.until == "" && in.Wait.flag:
+	case q.until == "" && (in.Wait.flag || in.Quiet):
 		q.until = untilEnd
 	case q.until == "" && in.Wait.seconds > 0:
 		q.until = untilOutput
 	}
 	switch q.until {
-	case "", untilOutput, untilEnd:
+	case "", untilOutput, untilEnd, untilPrompt:
 		if in.Match != "" || in.Pattern != "" {
 			return &execution.FieldError{Field: "until", Reason: "match and pattern need until match"}
 		}
 	case untilMatch:
-		if q.wanted, err = wantedOf(in); err != nil {
+		if q.wanted, err = wantedOf(in.Match, in.Pattern); err != nil {
 			return err
 		}
 	default:
-		return &execution.FieldError{Field: "until", Reason: "output, end and match are taken"}
+		return &execution.FieldError{Field: "until", Reason: "output, end, match and prompt are taken"}
 	}
 	switch {
 	case in.Wait.flag:
@@ -186,13 +196,20 @@ func (s *Server) openOutput(ctx context.Context, req *mcp.CallToolRequest, c cal
 	in *outputInput,
 ) (*outputReader, error) {
 	q, err := s.outputQuery(in)
+	return s.openQuery(ctx, req, c, in.ID, &q, err)
+}
+
+// openQuery is openOutput for a query, or for the error with which its input was refused.
+func (s *Server) openQuery(ctx context.Context, req *mcp.CallToolRequest, c caller, id string, q *outputQuery,
+	err error,
+) (*outputReader, error) {
 	if err != nil && !errors.Is(err, reprise.ErrCursorMalformed) {
 		return nil, err
 	}
 	malformed := err
-	stream, err := s.host.Stream(ctx, c.tenant, in.ID)
+	stream, err := s.host.Stream(ctx, c.tenant, id)
 	if err != nil {
-		return nil, s.unknown(ctx, c, in.ID, err)
+		return nil, s.unknown(ctx, c, id, err)
 	}
 	if malformed != nil {
 		return nil, askable(ctx, stream, malformed)
@@ -202,8 +219,8 @@ func (s *Server) openOutput(ctx context.Context, req *mcp.CallToolRequest, c cal
 	}
 	q.wanted.tenant, q.wanted.places = c.tenant, s.matching
 	r := &outputReader{
-		page:     newPage(in.ID, &q, s.watch(req, in.ID)),
-		unfollow: s.host.FollowIf(ctx, c.tenant, in.ID, c.who.MayLeave),
+		page:     newPage(id, q, s.watch(req, id)),
+		unfollow: s.host.FollowIf(ctx, c.tenant, id, c.who.MayLeave),
 	}
 	if r.Reader, err = r.page.open(ctx, stream, q.at); err != nil {
 		r.unfollow()
@@ -252,6 +269,8 @@ type outputFacts struct {
 	Cursor  string `json:"cursor"`
 	HasMore bool   `json:"has_more"`
 	Matched bool   `json:"matched,omitempty"`
+	// Lines is the number of lines that a search has found.
+	Lines int `json:"lines,omitempty"`
 	// Omitted is the number of bytes that were left out in the middle, and Gone how many of them are no longer kept.
 	Omitted   int64            `json:"omitted,omitempty"`
 	Gone      int64            `json:"gone,omitempty"`
@@ -280,6 +299,22 @@ func (p *page) answer(reader *reprise.Reader) (*mcp.CallToolResult, any, error) 
 		content := []mcp.Content{&mcp.TextContent{Text: b.String()}}
 		return &mcp.CallToolResult{Content: content}, &eventsOutput{p.facts, p.events}, nil
 	}
+	switch p.q.form {
+	case formSearch:
+		p.q.found.write(&b)
+		p.facts.Lines = p.q.found.lines
+	case formQuiet:
+		p.watcher.writeQuiet(&b)
+		p.facts.Omitted = p.watcher.stdout.bytes + p.watcher.stderr.bytes
+	default:
+		p.writeText(&b, reader)
+	}
+	p.writeEnd(&b)
+	return facts(b.String(), &p.facts), nil, nil
+}
+
+// writeText writes the transcript.
+func (p *page) writeText(b *strings.Builder, reader *reprise.Reader) {
 	stream := reader.Stream()
 	limit, note := p.q.maxBytes, noteOf(stream)
 	switch {
@@ -294,11 +329,6 @@ func (p *page) answer(reader *reprise.Reader) (*mcp.CallToolResult, any, error) 
 		b.WriteString(strings.TrimPrefix(note(omission{omitted: int64(p.left.bytes), after: p.left.after}), "\n"))
 	}
 	p.facts.Omitted, p.facts.Gone = shown.omitted+int64(p.left.bytes), shown.gone
-	p.writeEnd(&b)
-	return &mcp.CallToolResult{
-		Meta:    mcp.Meta{metaExecution: &p.facts},
-		Content: []mcp.Content{&mcp.TextContent{Text: b.String()}},
-	}, nil, nil
 }
 
 func (t *truncatedOutput) write(b *strings.Builder) {
@@ -342,8 +372,8 @@ func (p *page) writeEnd(b *strings.Builder) {
 		if p.q.wait == maxWait && !time.Now().Before(p.deadline) {
 			b.WriteString(" after " + saidLongest)
 		}
-		if p.q.until == untilMatch {
-			b.WriteString(", no match")
+		if p.q.until == untilMatch || p.q.until == untilPrompt {
+			b.WriteString(", no " + p.q.until)
 		}
 		fmt.Fprintf(b, "; cursor %q]", f.Cursor)
 	}

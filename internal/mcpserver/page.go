@@ -59,6 +59,7 @@ type page struct {
 	}
 	tail    uint64 // seq of the last event that was taken
 	windows map[string][]byte
+	unended map[string]bool // the channels whose last line has no end
 
 	deadline time.Time
 	first    time.Time // when the first output was there, zero before
@@ -72,7 +73,7 @@ func newPage(id string, q *outputQuery, w *watcher) *page {
 	}
 	return &page{
 		q: q, watcher: w, transcript: newTranscript(limit), events: []outputEvent{},
-		facts: outputFacts{ID: id}, room: q.maxBytes, windows: map[string][]byte{},
+		facts: outputFacts{ID: id}, room: q.maxBytes, windows: map[string][]byte{}, unended: map[string]bool{},
 	}
 }
 
@@ -94,7 +95,7 @@ func (p *page) open(ctx context.Context, stream *reprise.Stream, at reprise.Posi
 		}
 	}
 	p.moveTo(reader.Cursor())
-	if p.q.form == formText {
+	if p.q.form == formText || p.q.form == formSearch {
 		p.transcript.prime(ctx, stream, reader.Cursor())
 	}
 	return reader, nil
@@ -134,6 +135,7 @@ func (p *page) read(ctx context.Context, reader *reprise.Reader) error {
 		p.watcher.tell(ctx)
 		left := p.remaining(time.Now())
 		if left <= 0 {
+			p.facts.Matched = p.facts.Matched || p.prompted()
 			return nil
 		}
 		if err := p.watcher.wait(ctx, changed, left); err != nil {
@@ -168,7 +170,7 @@ func (p *page) failed(reader *reprise.Reader, err error) (goesOn bool, _ error) 
 func (p *page) takeEvents(ctx context.Context, reader *reprise.Reader, events reprise.Events) (done bool, _ error) {
 	for e := range events.All() {
 		full := (p.q.pages || p.facts.Matched) && p.isFull(&e)
-		if full || p.count > 0 && !p.q.wanted.affords(windowBytes+len(e.Data)) {
+		if full || p.count > 0 && !p.q.wanted.affords(2*windowBytes+len(e.Data)) {
 			p.facts.HasMore = true
 			return true, nil
 		}
@@ -201,10 +203,14 @@ func (p *page) match() {
 // isFull reports whether an answer that ends at its limits ends before e. It has at least one event, or in a text some
 // output.
 func (p *page) isFull(e *reprise.Event) bool {
-	if p.count >= p.q.limit {
+	switch {
+	case p.q.pages && p.count >= p.q.limit:
 		return true
-	}
-	if p.q.form == formText {
+	case p.q.form == formQuiet:
+		return false
+	case p.q.form == formSearch:
+		return p.q.found.room <= 0
+	case p.q.form == formText:
 		channel, data := said(e)
 		return channel != "" && p.transcript.on != "" && len(data) > p.room
 	}
@@ -220,17 +226,25 @@ func (p *page) take(ctx context.Context, stream *reprise.Stream, e *reprise.Even
 		}
 	}
 	channel, text := p.transcript.plain(e)
+	if len(text) > 0 && e.Seq > p.q.wantedAfter {
+		p.unended[channel] = text[len(text)-1] != '\n' && text[len(text)-1] != '\r'
+	}
+	if p.q.form == formSearch {
+		return false, p.q.found.take(ctx, &p.q.wanted, channel, text)
+	}
 	end := -1
 	if p.q.wanted.any() && e.Seq > p.q.wantedAfter {
 		end, err = p.matchIn(ctx, channel, text)
 	}
-	if p.q.form == formText {
+	switch p.q.form {
+	case formQuiet: // the watcher has seen it
+	case formText:
 		p.room -= len(text)
 		p.widest = max(p.widest, len(text))
 		n := p.shownOf(text, end)
 		p.transcript.add(channel, e.Seq, text[:n])
 		p.left.bytes, p.left.after = len(text)-n, e.Seq-1
-	} else {
+	default:
 		p.room -= len(e.Data)
 		p.events = append(p.events, eventOf(stream, e))
 	}
@@ -270,7 +284,7 @@ func (p *page) shownOf(text []byte, end int) int {
 func (p *page) remaining(now time.Time) time.Duration {
 	deadline := p.deadline
 	switch {
-	case p.facts.Matched:
+	case p.facts.Matched || p.prompted():
 		deadline = earlier(deadline, p.last.Add(matchQuiet))
 	case p.q.until == "":
 		return 0
@@ -278,6 +292,11 @@ func (p *page) remaining(now time.Time) time.Duration {
 		deadline = earlier(deadline, earlier(p.last.Add(p.watcher.quiet), p.first.Add(collectAtMost)))
 	}
 	return deadline.Sub(now)
+}
+
+// prompted reports whether a wait for a prompt has seen one: a line without its end, on either channel.
+func (p *page) prompted() bool {
+	return p.q.until == untilPrompt && (p.unended[execution.Stdout] || p.unended[execution.Stderr])
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -24,7 +24,7 @@ const (
 type runInput struct {
 	Code        string            `json:"code,omitempty" jsonschema:"program text in language"`
 	Language    string            `json:"language,omitempty" jsonschema:"bash, go, javascript, lua, perl, php, python, r, ruby, sh or typescript (default python)"`
-	Interpreter string            `json:"interpreter,omitempty" jsonschema:"run code (bash, javascript or python) in the one of this name in session, which remembers variables; it is made at first use"`
+	Interpreter string            `json:"interpreter,omitempty" jsonschema:"run code (bash, javascript or python) in the interpreter of this name in session, which remembers variables"`
 	Command     string            `json:"command,omitempty" jsonschema:"for bash"`
 	Argv        []string          `json:"argv,omitempty" jsonschema:"program and arguments"`
 	Cwd         string            `json:"cwd,omitempty" jsonschema:"working directory"`
@@ -33,13 +33,14 @@ type runInput struct {
 	Timeout     float64           `json:"timeout_seconds,omitempty" jsonschema:"end the run after this"`
 	Session     string            `json:"session,omitempty" jsonschema:"name of a group of runs"`
 	Labels      map[string]string `json:"labels,omitempty" jsonschema:"to find the run by"`
-	Key         string            `json:"idempotency_key,omitempty" jsonschema:"the same call with the same key attaches to the run that the first one started"`
+	Key         string            `json:"idempotency_key,omitempty" jsonschema:"an equal call with the same key attaches to the run of the first"`
 }
 
 type executeInput struct {
 	runInput
 	Wait     *float64 `json:"wait_seconds,omitempty" jsonschema:"answer after this although it goes on, 0 to 50 (default 30)"`
 	MaxBytes int      `json:"max_bytes,omitempty" jsonschema:"output shown at most, 256 to 1048576 (default 30000)"`
+	Quiet    bool     `json:"quiet,omitempty" jsonschema:"show only the last lines and counts"`
 }
 
 type startInput struct {

@@ -42,6 +42,8 @@ func callOf(tool, id string) args {
 		return args{"command": "true"}
 	case "list_executions":
 		return args{}
+	case "search_execution_output":
+		return args{"execution_id": id, "pattern": "x"}
 	case "cancel_execution":
 		return args{"execution_id": id, "wait": 0}
 	}
@@ -123,7 +125,9 @@ func TestToolsSeeTheSessionsOfTheirScopes(t *testing.T) {
 	start("hidden", "b-1")
 	start("loose", "")
 	c := w.caller("2025-11-25", "")
-	for _, tool := range []string{"get_execution_output", "get_execution_status", "send_stdin", "cancel_execution"} {
+	for _, tool := range []string{
+		"get_execution_output", "search_execution_output", "get_execution_status", "send_stdin", "cancel_execution",
+	} {
 		want, missing := c.try(t.Context(), tool, callOf(tool, "absent"), nil)
 		if !missing.IsError || !strings.HasPrefix(want, "not_found:") || !strings.Contains(want, "mine") ||
 			strings.Contains(want, "hidden") || strings.Contains(want, "loose") {

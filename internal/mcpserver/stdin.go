@@ -22,6 +22,7 @@ type stdinInput struct {
 	Offset *int64   `json:"offset,omitempty" jsonschema:"bytes written before this, so that the call can be sent again (default: at the end)"`
 	Wait   *float64 `json:"wait,omitempty" jsonschema:"then return the output, as get_execution_output does"`
 	Match  string   `json:"match,omitempty" jsonschema:"the same, up to this text, such as a prompt"`
+	Until  string   `json:"until,omitempty" jsonschema:"the same"`
 	Cursor string   `json:"cursor,omitempty" jsonschema:"the same, from here on (default: what no answer has shown yet)"`
 }
 
@@ -44,7 +45,7 @@ func (s *Server) stdin(ctx context.Context, req *mcp.CallToolRequest, in stdinIn
 	if err != nil {
 		return nil, nil, err
 	}
-	if in.Wait != nil || in.Match != "" || in.Cursor != "" {
+	if in.Wait != nil || in.Match != "" || in.Until != "" || in.Cursor != "" {
 		return s.converse(ctx, req, &in, w)
 	}
 	out, err := s.writeStdin(ctx, c, in.ID, w)
@@ -112,7 +113,7 @@ func (s *Server) unwritable(ctx context.Context, c caller, id string, err error)
 func (s *Server) converse(ctx context.Context, req *mcp.CallToolRequest, in *stdinInput,
 	w execution.StdinWrite,
 ) (*mcp.CallToolResult, any, error) {
-	asked := outputInput{ID: in.ID, Match: in.Match, Cursor: cursorArg{text: in.Cursor}}
+	asked := outputInput{ID: in.ID, Match: in.Match, Until: in.Until, Cursor: cursorArg{text: in.Cursor}}
 	if in.Wait != nil {
 		asked.Wait = waitArg{given: true, seconds: *in.Wait}
 	}

@@ -12,6 +12,7 @@ const (
 	toolExecute = "execute_code"
 	toolStart   = "execute_code_async"
 	toolOutput  = "get_execution_output"
+	toolSearch  = "search_execution_output"
 	toolStatus  = "get_execution_status"
 	toolStdin   = "send_stdin"
 	toolCancel  = "cancel_execution"
@@ -33,10 +34,12 @@ func (s *Server) addTools() {
 	add(s, &reads, toolOutput, "Read output",
 		"Returns the output of a run after a cursor, and the next cursor. With wait and until it waits for output, "+
 			"for the end, or for a match; long output is then cut in the middle.", s.output)
+	add(s, &reads, toolSearch, "Search output",
+		"Returns the lines of output that match, with lines around them.", s.search)
 	add(s, &reads, toolStatus, "Show a run", "Returns whether a run has ended, and how.", s.status)
 	add(s, &mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &no}, toolStdin, "Write to a run",
-		"Writes to the stdin of a run that was started with stdin_open. With wait, match or cursor it also returns "+
-			"the output.", s.stdin)
+		"Writes to the stdin of a run that was started with stdin_open. With wait, until, match or cursor it also "+
+			"returns the output.", s.stdin)
 	add(s, &mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true, OpenWorldHint: &no}, toolCancel,
 		"End a run", "Ends a run and all its processes. Its output stays.", s.cancel)
 	add(s, &reads, toolList, "List runs", "Lists runs, the newest first.", s.list)

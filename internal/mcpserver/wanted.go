@@ -21,19 +21,19 @@ type wanted struct {
 }
 
 // wantedOf returns what a call waits for.
-func wantedOf(in *outputInput) (w wanted, err error) {
+func wantedOf(text, expression string) (w wanted, err error) {
 	switch {
-	case (in.Match == "") == (in.Pattern == ""):
+	case (text == "") == (expression == ""):
 		return w, &execution.FieldError{Field: "match", Reason: "until match needs either match or pattern"}
-	case in.Match != "":
-		w.text = []byte(in.Match)
+	case text != "":
+		w.text = []byte(text)
 		return w, nil
 	}
-	expression, err := pattern.Compile(in.Pattern)
+	compiled, err := pattern.Compile(expression)
 	if err != nil {
 		return w, &execution.FieldError{Field: "pattern", Reason: err.Error()}
 	}
-	w.search = expression.Search()
+	w.search = compiled.Search()
 	return w, nil
 }
 

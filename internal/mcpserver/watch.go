@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -29,9 +30,10 @@ type watcher struct {
 	quiet   time.Duration // see defaultQuiet
 	id      string
 
+	stdout, stderr heard
+	last           *heard // the channel of the newest output, nil before
+
 	count  float64
-	bytes  int64
-	line   lastLine
 	said   string
 	begun  time.Time
 	sayAt  time.Time
@@ -55,11 +57,74 @@ func (s *Server) watch(req *mcp.CallToolRequest, id string) *watcher {
 
 // saw takes an event.
 func (w *watcher) saw(e *reprise.Event) {
-	if e.Type != execution.Stdout && e.Type != execution.Stderr {
+	channel, data := said(e)
+	switch {
+	case len(data) == 0:
+		return
+	case channel == execution.Stdout:
+		w.last = &w.stdout
+	default:
+		w.last = &w.stderr
+	}
+	w.last.add(data)
+}
+
+// forget begins again, for a run whose output is read again.
+func (w *watcher) forget() { w.stdout, w.stderr, w.last = heard{}, heard{}, nil }
+
+// line is the last line of output.
+func (w *watcher) line() string {
+	if w.last == nil {
+		return ""
+	}
+	return w.last.line.String()
+}
+
+// heard is what a watcher knows of a channel.
+type heard struct {
+	bytes int64
+	ends  int64 // of lines
+	line  lastLine
+	open  bool // the last line has no end yet
+}
+
+func (h *heard) add(data []byte) {
+	h.bytes += int64(len(data))
+	h.ends += int64(bytes.Count(data, []byte{'\n'}))
+	h.open = data[len(data)-1] != '\n'
+	h.line.add(data)
+}
+
+// lines returns the number of lines, with one that has no end yet.
+func (h *heard) lines() int64 {
+	if h.open {
+		return h.ends + 1
+	}
+	return h.ends
+}
+
+// writeQuiet writes what an answer has in place of the output: the last line of each channel, and how much there was.
+func (w *watcher) writeQuiet(b *strings.Builder) {
+	if w.last == nil {
+		b.WriteString("[no output]\n")
 		return
 	}
-	w.bytes += int64(len(e.Data))
-	w.line.add(e.Data)
+	w.stdout.writeLine(b, "")
+	w.stderr.writeLine(b, "[stderr]\n")
+	var counts []string
+	for i, h := range []*heard{&w.stdout, &w.stderr} {
+		if name := [...]string{execution.Stdout, execution.Stderr}[i]; h.bytes > 0 {
+			counts = append(counts, fmt.Sprintf("%s %d (%d bytes)", name, h.lines(), h.bytes))
+		}
+	}
+	fmt.Fprintf(b, "[last lines only; lines in all: %s]\n", strings.Join(counts, ", "))
+}
+
+// writeLine writes the last line under a heading.
+func (h *heard) writeLine(b *strings.Builder, heading string) {
+	if line := h.line.String(); line != "" {
+		b.WriteString(heading + line + "\n")
+	}
 }
 
 // lastLine is the last non-empty line of output as a terminal shows it: without escape sequences, and without text that
@@ -173,7 +238,7 @@ func (w *watcher) tellTask(ctx context.Context, task *mcptask.Task, now time.Tim
 	}
 	w.sayAt = now.Add(sayEvery)
 	said := fmt.Sprintf("Execution %s is running; get_execution_output reads its output. %d bytes so far.", w.id,
-		w.bytes)
+		w.stdout.bytes+w.stderr.bytes)
 	if said != w.said && task.Say(ctx, said) == nil {
 		w.said = said
 	}
@@ -181,8 +246,8 @@ func (w *watcher) tellTask(ctx context.Context, task *mcptask.Task, now time.Tim
 
 func (w *watcher) message(now time.Time) string {
 	said := fmt.Sprintf("execution %s has run for %v, %d bytes of output", w.id, now.Sub(w.begun).Round(time.Second),
-		w.bytes)
-	if line := w.line.String(); line != "" {
+		w.stdout.bytes+w.stderr.bytes)
+	if line := w.line(); line != "" {
 		said += ": " + line
 	}
 	return said

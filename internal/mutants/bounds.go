@@ -99,6 +99,42 @@ var boundMutants = []mutant{
 		pkg: "./internal/mcpserver", run: "TestStdinShowsWhatNoAnswerHasShown",
 	},
 	{
+		name: "a tool that is not offered is called", rule: "docs/gateway.md, which tools",
+		file: "internal/gateway/delivery.go", old: "why := d.g.up.refuseTool(r);", new: "why := (*wire.Failure)(nil);",
+		pkg: "./internal/gateway", run: "TestToolsThatAreNotOffered",
+	},
+	{
+		name: "a call has several names", rule: "docs/gateway.md, which tools",
+		file: "internal/gateway/offer.go", old: "				delete(params, key)\n", new: "",
+		pkg: "./internal/gateway", run: "TestCallsArePassedOnWithOneName",
+	},
+	{
+		name: "calls of members are counted as one upstream", rule: "docs/gateway.md, metrics",
+		file: "internal/gateway/offer.go",
+		old:  "		return u.Name + \"/\" + name\n", new: "		return u.Name\n",
+		pkg: "./internal/gateway", run: "TestCallsAreCountedByMember",
+	},
+	{
+		name: "a whole line ends a wait for a prompt", rule: "docs/mcp-tools.md, waiting",
+		file: "internal/mcpserver/page.go", old: "text[len(text)-1] != '\\n' && ", new: "",
+		pkg: "./internal/mcpserver", run: "TestUntilPrompt",
+	},
+	{
+		name: "a search of empty lines has no bound", rule: "docs/mcp-tools.md, searching",
+		file: "internal/pattern/pattern.go", old: "(len(text) + 1) * s", new: "len(text) * s",
+		pkg: "./internal/mcpserver", run: "TestSearchEndsWithItsWork",
+	},
+	{
+		name: "a search shows lines without a bound", rule: "docs/mcp-tools.md, searching",
+		file: "internal/mcpserver/search.go", old: "	f.room -= size\n", new: "",
+		pkg: "./internal/mcpserver", run: "TestSearchIsBounded",
+	},
+	{
+		name: "a quiet call shows the output", rule: "docs/mcp-tools.md, waiting",
+		file: "internal/mcpserver/collect.go", old: "		out.quiet = w\n", new: "",
+		pkg: "./internal/mcpserver", run: "TestQuietShowsTheLastLines",
+	},
+	{
 		name: "an earlier prompt answers what is written later", rule: "docs/mcp-tools.md",
 		file: "internal/mcpserver/page.go", old: "p.q.wanted.any() && e.Seq > p.q.wantedAfter", new: "p.q.wanted.any()",
 		pkg: "./internal/mcpserver", run: "TestStdinShowsWhatNoAnswerHasShown",

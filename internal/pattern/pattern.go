@@ -110,8 +110,8 @@ func (s *Search) Find(ctx context.Context, text []byte) (int, error) {
 	switch {
 	case in.err != nil:
 	case len(text) <= s.piece():
-		s.left -= len(text) * s.of.program
-		found = s.of.re.FindIndex(text) // which is faster than over a reader
+		s.left -= (len(text) + 1) * s.of.program // its end is work too: a text may be an empty line
+		found = s.of.re.FindIndex(text)          // which is faster than over a reader
 	default:
 		found = s.of.re.FindReaderIndex(&in)
 	}

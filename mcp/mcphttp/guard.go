@@ -15,6 +15,7 @@ const (
 	headerVersion = "Mcp-Protocol-Version"
 	headerSession = "Mcp-Session-Id"
 	headerEventID = "Last-Event-ID"
+	headerResume  = "Mcp-Last-Event-Id" // by which some clients call the same
 	headerMethod  = "Mcp-Method"
 	headerName    = "Mcp-Name"
 )

@@ -1,6 +1,8 @@
 package mcphttp_test
 
 import (
+	"context"
+	"maps"
 	"net/http"
 	"testing"
 	"testing/synctest"
@@ -56,6 +58,33 @@ func TestResumeLive(t *testing.T) {
 		s.want(progress(3, 4)...)
 		s.want(`"done"`)
 		s.ends()
+	})
+}
+
+// TestResumeByMcpLastEventID: clients that call the header so are resumed, and Last-Event-ID takes precedence.
+func TestResumeByMcpLastEventID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFixture(t, setup{})
+		c := w.begin("2025-11-25")
+		s := c.tool("steps", toolInput{N: 2, Gate: "g"})
+		s.prime()
+		primed := s.lastID
+		s.want(progress(1, 2)...)
+		s.drop()
+		w.tools.release("g")
+		synctest.Wait()
+		for _, header := range []http.Header{
+			{"Mcp-Last-Event-Id": {primed}}, {"Mcp-Last-Event-Id": {"nonsense"}, "Last-Event-Id": {primed}},
+		} {
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute) // another stream would not end
+			defer stop()
+			req := c.request(http.MethodGet, "").WithContext(ctx)
+			maps.Copy(req.Header, header)
+			s = c.stream(c.do(req))
+			s.want(progress(1, 4)...)
+			s.want(`"done"`)
+			s.ends()
+		}
 	})
 }
 

@@ -1,6 +1,7 @@
 package mcphttp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,7 +165,7 @@ func (h *Handler) serveGet(w http.ResponseWriter, r *http.Request) *refusal {
 	if refused != nil {
 		return refused
 	}
-	if id := r.Header.Get(headerEventID); id != "" {
+	if id := cmp.Or(r.Header.Get(headerEventID), r.Header.Get(headerResume)); id != "" {
 		return s.resume(w, r, id)
 	}
 	stream, err := s.wholeStream(r.Context())

@@ -1,7 +1,8 @@
-// Command agent does three tasks with the tools of "reprise mcp" as a model would, by a script in place of a model, and
+// Command agent does four tasks with the tools of "reprise mcp" as a model would, by a script in place of a model, and
 // writes down what it called and what it was shown:
 //
 //	go run ./examples/mcp/agent -task build      # a build of ten minutes; -build 30s makes it shorter
+//	go run ./examples/mcp/agent -task noisy      # a build of 90 seconds that writes 5 kB each second
 //	go run ./examples/mcp/agent -task debugger   # a session with a debugger over stdin
 //	go run ./examples/mcp/agent -task windows    # a run whose window is killed, and which another one picks up
 //
@@ -27,7 +28,7 @@ import (
 )
 
 func main() {
-	task := flag.String("task", "build", "build, debugger or windows")
+	task := flag.String("task", "build", "build, noisy, debugger or windows")
 	binary := flag.String("reprise", "", "the program reprise; default: the one of this tree, which is built")
 	build := flag.Duration("build", 10*time.Minute, "how long the build takes, of which each second has a line")
 	before := flag.Bool("before", false, "use the tools as they were before")
@@ -55,7 +56,8 @@ func run(task, binary string, build time.Duration, before bool, out io.Writer) e
 	h := &host{binary: binary, data: filepath.Join(dir, "data"), before: before, out: out}
 	defer h.close()
 	tasks := map[string]func() error{
-		"build": func() error { return h.build(build) }, "debugger": h.debugger, "windows": h.windows,
+		"build": func() error { return h.build(build) }, "noisy": func() error { return h.noisy(build) },
+		"debugger": h.debugger, "windows": h.windows,
 	}
 	f, ok := tasks[task]
 	if !ok {

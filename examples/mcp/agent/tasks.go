@@ -44,6 +44,45 @@ func (h *host) build(long time.Duration) error {
 	return err
 }
 
+// noisyScript is a build that writes 5 kB each second, and has an error in the middle of its output.
+const noisyScript = `for i in $(seq %d); do
+  for j in $(seq 70); do echo "cc -O2 -Wall -Wextra -c src/module_$i/part_$j.c -o obj/module_$i/part_$j.o"; done
+  if [ $i = 2 ]; then echo "src/module_2/part_70.c:12:5: error: unknown type name 'uint'" >&2; fi
+  sleep 1
+done
+echo 'make: *** [Makefile:7: all] Error 1' >&2
+exit 2
+`
+
+// noisy waits for a build that writes much, and then looks for the error.
+func (h *host) noisy(long time.Duration) error {
+	w, err := h.open("model")
+	if err != nil {
+		return err
+	}
+	long = min(long, 90*time.Second)
+	command := fmt.Sprintf(noisyScript, int(long/time.Second))
+	if h.before {
+		return w.untilEnd(command, map[string]any{"wait": 60})
+	}
+	wait := min(long.Seconds()/2, 50)
+	a, err := w.call("execute_code", map[string]any{"command": command, "wait_seconds": wait, "quiet": true})
+	for err == nil && !a.over() {
+		a, err = w.call("get_execution_output", map[string]any{
+			"execution_id": a.facts.ID, "cursor": a.facts.Cursor, "quiet": true, "wait": 50,
+		})
+	}
+	if err != nil {
+		return err
+	}
+	a, err = w.call("search_execution_output",
+		map[string]any{"execution_id": a.facts.ID, "pattern": `error:|\bError\b`})
+	if err == nil && !strings.Contains(a.text, "> src/module_2/part_70.c:12:5: error: ") {
+		err = errors.New("the error was not found")
+	}
+	return err
+}
+
 // untilEnd starts a command, and reads its output until the end.
 func (w *window) untilEnd(command string, more map[string]any) error {
 	a, err := w.call("execute_code_async", map[string]any{"command": command})
