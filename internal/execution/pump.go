@@ -32,6 +32,7 @@ type pump struct {
 	// With a turn, only its holder uses what follows.
 	buf  []byte // nil before and after run
 	held int    // bytes of an incomplete rune at the start of buf
+	over bool   // run has returned
 }
 
 const (
@@ -65,8 +66,12 @@ func (p *pump) run() {
 	defer p.end()
 	kept := pumpBuffers.Get().(*[]byte)
 	defer pumpBuffers.Put(kept)
-	p.inTurn(func() { p.buf = *kept })
-	defer p.inTurn(func() { p.buf = nil })
+	p.inTurn(func() {
+		if p.buf == nil { // otherwise catchUp came first
+			p.buf = *kept
+		}
+	})
+	defer p.inTurn(func() { p.buf, p.over = nil, true })
 	for left := lastReads; ; {
 		p.await()
 		err := p.step()
@@ -134,10 +139,13 @@ func (p *pump) step() error {
 	return err
 }
 
-// catchUp gives what is there. The caller has the turn; run may be waiting in step.
+// catchUp gives what is there. The caller has the turn; run may be waiting in step, or not have begun.
 func (p *pump) catchUp() {
-	if p.buf == nil {
+	if p.over {
 		return
+	}
+	if p.buf == nil {
+		p.buf = make([]byte, readBytes)
 	}
 	raw, err := p.file.SyscallConn()
 	if err != nil {

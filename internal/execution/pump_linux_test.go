@@ -73,3 +73,42 @@ func TestPumpStopsWhileItsChannelIsWritten(t *testing.T) {
 	s.close()
 	storing.Wait()
 }
+
+// TestStderrWaitsForStdoutThatIsNotPumpedYet: a command has greeted on stdout and asked on stderr before the pump of
+// stdout has begun, and half of a character is there.
+func TestStderrWaitsForStdoutThatIsNotPumpedYet(t *testing.T) {
+	s := newSpool()
+	var pumps [2]*pump
+	for i, text := range []string{"welcome \xc3", "> "} {
+		near, far, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer near.Close()
+		defer far.Close()
+		if _, err := far.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+		pumps[i] = &pump{
+			channel: []string{Stdout, Stderr}[i], file: near, spool: s, admit: func(n int) int { return n },
+		}
+	}
+	inOrder(pumps[0], pumps[1])
+	pumps[1].finish()
+	pumps[1].run()
+	pumps[0].finish()
+	pumps[0].run()
+	s.close()
+	var got string
+	if err := s.drain(func(events []reprise.Event) error {
+		for _, e := range events {
+			got += e.Type + ":" + string(e.Data) + ";"
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "stdout:welcome ;stderr:> ;stdout:\xc3;"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

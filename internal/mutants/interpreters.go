@@ -5,6 +5,18 @@ package main
 // interpreterMutants are faults in interpreters that remember, and in artifacts.
 var interpreterMutants = []mutant{
 	{
+		name: "a prompt overtakes output that nobody reads yet", rule: "docs/mcp-tools.md, order",
+		file: "internal/execution/pump.go",
+		old:  "		p.buf = make([]byte, readBytes)\n", new: "		return\n",
+		pkg: "./internal/execution", run: "TestStderrWaitsForStdoutThatIsNotPumpedYet",
+	},
+	{
+		name: "half of a character is lost when its pump begins", rule: "docs/mcp-tools.md, order",
+		file: "internal/execution/pump.go",
+		old:  "		if p.buf == nil { // otherwise catchUp came first\n", new: "		if true {\n",
+		pkg: "./internal/execution", run: "TestStderrWaitsForStdoutThatIsNotPumpedYet",
+	},
+	{
 		name: "output of code that was cut twice is there twice",
 		rule: "G2 R6.11",
 		file: "internal/execution/interpreter.go",
