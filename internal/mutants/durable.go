@@ -5,6 +5,21 @@ package main
 // durableMutants are faults in stores of files and of servers.
 var durableMutants = []mutant{
 	{
+		name: "a secret has its name before its data is on the disk", rule: "R10.1",
+		file: "internal/durable/durable.go", old: "		err = syncFile(f)\n", new: "",
+		pkg: "./internal/durable", run: "TestFilesAreSyncedBeforeTheirNames",
+	},
+	{
+		name: "the name of a secret is not on the disk", rule: "R10.1",
+		file: "internal/durable/durable.go", old: "	err = syncFile(dir)\n", new: "",
+		pkg: "./internal/durable", run: "TestFilesAreSyncedBeforeTheirNames",
+	},
+	{
+		name: "an empty secret stops the server", rule: "R10.1",
+		file: "internal/durable/durable.go", old: " && !errors.Is(err, errNoSecret) {", new: " {",
+		pkg: "./cmd/reprise", run: "TestWindowBesideAServer",
+	},
+	{
 		name: "log gives back no space once a segment cannot be read", rule: "docs/storage-log.md: bounded space",
 		file: "store/logstore/keep.go", old: "case errors.Is(err, errUnread):", new: "case false:",
 		pkg: "./store/logstore", run: "TestSpaceIsGivenBackBesideSegmentThatCannotBeRead",
