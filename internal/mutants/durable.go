@@ -5,6 +5,16 @@ package main
 // durableMutants are faults in stores of files and of servers.
 var durableMutants = []mutant{
 	{
+		name: "a store in use is not asked for beside its directory", rule: "R7.8",
+		file: "cmd/reprise/storeask.go", old: "		data = filepath.Dir(path)\n", new: "		_ = path\n",
+		pkg: "./cmd/reprise", run: "TestScripts/store$",
+	},
+	{
+		name: "a stranger names the server of a store", rule: "R10.1",
+		file: "cmd/reprise/storeask.go", old: "open := checkNotOpen(data); open", new: "open := error(nil); open",
+		pkg: "./cmd/reprise", run: "TestScripts/store$",
+	},
+	{
 		name: "a data directory is open without its lock file", rule: "R7.8",
 		file: "cmd/reprise/datadir.go", old: "d.flock(d.folder, wait); errors.Is(err, errInUse)",
 		new: "error(nil); errors.Is(err, errInUse)",
