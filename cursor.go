@@ -16,10 +16,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+
+	"reprise/internal/durable"
 )
 
 // Epoch is the random id of one history of a stream: 16 digits of Crockford's
@@ -192,7 +193,6 @@ type key struct {
 const (
 	keySecretBytes = 32
 	maxKeyID       = 32
-	keysFileMode   = 0o600
 )
 
 // NewKeyset returns a set with one random key. Its signatures can be verified only
@@ -251,7 +251,7 @@ func isKeyID(id string) bool {
 func LoadKeyset(path string) (*Keyset, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := createKeys(path); err != nil {
+		if err := durable.Create(path, NewKeyset().text()); err != nil {
 			return nil, err
 		}
 		text, err = os.ReadFile(path)
@@ -264,25 +264,6 @@ func LoadKeyset(path string) (*Keyset, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return k, nil
-}
-
-// createKeys writes a new set to path, unless another process was faster. The
-// file appears complete or not at all.
-func createKeys(path string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".keys-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(NewKeyset().text())
-	err = errors.Join(err, f.Chmod(keysFileMode), f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
 }
 
 func (k *Keyset) text() []byte {

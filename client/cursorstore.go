@@ -7,12 +7,11 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 
 	"reprise"
+	"reprise/internal/durable"
 )
 
 // CursorStore stores the cursor of one reader of one stream. A loop calls its methods one at a
@@ -81,34 +80,7 @@ func (f FileCursor) Load(context.Context) (string, error) {
 
 // Save implements CursorStore.
 func (f FileCursor) Save(_ context.Context, cursor string) error {
-	temporary := string(f) + ".tmp"
-	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(cursor + "\n")
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, string(f)); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(string(f)))
-}
-
-// syncDir makes a rename in a directory durable. Windows cannot sync a directory.
-func syncDir(name string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	dir, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return durable.Write(string(f), []byte(cursor+"\n"))
 }
 
 // isCursorText reports whether s can be sent as a cursor: printable ASCII.

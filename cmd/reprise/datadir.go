@@ -33,8 +33,9 @@ const (
 
 // dataDir is a data directory that no other process uses.
 type dataDir struct {
-	path string // absolute
-	lock *os.File
+	path   string   // absolute
+	folder *os.File // locked as well, so that the directory stays locked when the lock file is removed
+	lock   *os.File
 }
 
 // errInUse means that another process holds the data directory.
@@ -64,32 +65,52 @@ func takeDataDir(path string, wait bool) (*dataDir, error) {
 	if err := checkNotOpen(path); err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
+	d := &dataDir{path: path}
+	if err := d.take(wait); err != nil {
+		return nil, errors.Join(err, d.close())
 	}
-	err = flock(lock, wait)
+	return d, nil
+}
+
+// take locks the directory, and in it the lock file, which earlier versions lock alone. Some file systems, such as
+// NFS, cannot lock a directory; the file suffices there unless somebody removes it.
+func (d *dataDir) take(wait bool) (err error) {
+	if d.folder, err = os.Open(d.path); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	if err := d.flock(d.folder, wait); errors.Is(err, errInUse) {
+		return err
+	}
+	if d.lock, err = os.OpenFile(filepath.Join(d.path, lockFile), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	if err := d.flock(d.lock, wait); err != nil {
+		return err
+	}
+	if err := errors.Join(d.lock.Truncate(0), writePID(d.lock)); err != nil {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	return nil
+}
+
+// flock locks the directory or the lock file.
+func (d *dataDir) flock(f *os.File, wait bool) error {
+	err := flock(f, wait)
 	for deadline := time.Now().Add(forkPatience); errors.Is(err, errLocked) && time.Now().Before(deadline); {
-		if exists(lockHolder(lock)) {
+		if exists(d.holder()) {
 			break
 		}
 		time.Sleep(forkPatience / 500)
-		err = flock(lock, wait)
+		err = flock(f, wait)
+	}
+	if errors.Is(err, errLocked) {
+		return fmt.Errorf("%w: %s by process %s; stop that one, or name another directory with --data",
+			errInUse, d.path, d.holder())
 	}
 	if err != nil {
-		holder := lockHolder(lock)
-		lock.Close()
-		if errors.Is(err, errLocked) {
-			return nil, fmt.Errorf("%w: %s by process %s; stop that one, or name another directory with --data",
-				errInUse, path, holder)
-		}
-		return nil, fmt.Errorf("lock %s: %w", lock.Name(), err)
+		return fmt.Errorf("lock %s: %w", f.Name(), err)
 	}
-	if err := errors.Join(lock.Truncate(0), writePID(lock)); err != nil {
-		lock.Close()
-		return nil, fmt.Errorf("data directory: %w", err)
-	}
-	return &dataDir{path: path, lock: lock}, nil
+	return nil
 }
 
 // checkNotOpen refuses a directory in which every user may make and replace files, such as the token. A group may be
@@ -126,12 +147,18 @@ func writePID(f *os.File) error {
 // descriptors until it executes its program.
 const forkPatience = 5 * time.Second
 
-// lockHolder returns the id of the process that holds a lock, if it has written it.
-func lockHolder(f *os.File) string {
-	text := make([]byte, 20)
-	n, _ := f.ReadAt(text, 0)
-	pid, _, _ := strings.Cut(string(text[:n]), "\n")
+// holder returns the id of the process that holds the directory, if it has written it.
+func (d *dataDir) holder() string {
+	text, _ := os.ReadFile(filepath.Join(d.path, lockFile))
+	pid, _, _ := strings.Cut(string(text), "\n")
 	return cmp.Or(pid, "unknown")
 }
 
-func (d *dataDir) close() error { return d.lock.Close() }
+func (d *dataDir) close() (err error) {
+	for _, f := range []*os.File{d.lock, d.folder} {
+		if f != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}
+	return err
+}

@@ -46,6 +46,33 @@ func TestLockOfServerThatHasEndedIsWaitedFor(t *testing.T) {
 	}
 }
 
+// TestDataDirectoryStaysLockedWithoutItsLockFile, also under another name. Earlier versions lock the file alone.
+func TestDataDirectoryStaysLockedWithoutItsLockFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	taken, err := lockDataDir(dir)
+	check(t, err)
+	earlier, err := os.Open(filepath.Join(dir, lockFile))
+	check(t, err)
+	defer earlier.Close()
+	if err := flock(earlier, false); !errors.Is(err, errLocked) {
+		t.Errorf("an earlier version gets the lock: %v", err)
+	}
+	check(t, os.Remove(filepath.Join(dir, lockFile)))
+	refused := func(path string) {
+		t.Helper()
+		if second, err := lockDataDir(path); !errors.Is(err, errInUse) {
+			t.Errorf("a second server: %v", errors.Join(err, second.close()))
+		}
+	}
+	refused(dir)
+	check(t, os.Rename(dir, dir+"2"))
+	refused(dir + "2")
+	check(t, taken.close())
+	again, err := lockDataDir(dir + "2")
+	check(t, err)
+	check(t, again.close())
+}
+
 // TestDataDirectoryThatEveryUserMayWriteIsRefused: another user could put a token or keys there before the server does.
 func TestDataDirectoryThatEveryUserMayWriteIsRefused(t *testing.T) {
 	for mode, refused := range map[os.FileMode]bool{

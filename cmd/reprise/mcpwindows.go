@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/subtle"
 	"errors"
 	"fmt"
@@ -13,11 +12,11 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"reprise"
+	"reprise/internal/durable"
 	"reprise/internal/httpserver"
 	"reprise/internal/problem"
 	"reprise/mcp/mcphttp"
@@ -37,7 +36,7 @@ const windowsName = "windows"
 
 // openWindows opens the endpoint over the tools of s, which holds the data directory.
 func openWindows(s *server, keepAlive time.Duration) (w *windows, err error) {
-	secret, err := makeSecret(filepath.Join(s.dir.path, secretFile))
+	secret, err := durable.Secret(filepath.Join(s.dir.path, secretFile))
 	if err != nil {
 		return nil, err
 	}
@@ -119,34 +118,6 @@ func within(dir *os.File, name string) string {
 	return filepath.Join(dir.Name(), name)
 }
 
-// makeSecret reads the secret at path and creates it if it is missing.
-func makeSecret(path string) (string, error) {
-	secret, err := readSecret(path)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return secret, err
-	}
-	secret = rand.Text()
-	temporary := path + ".new" // no other process writes it, since the directory is locked
-	if err := os.WriteFile(temporary, []byte(secret+"\n"), 0o600); err != nil {
-		return "", err
-	}
-	return secret, os.Rename(temporary, path)
-}
-
-// minSecret is the shortest accepted secret.
-const minSecret = 20
-
-func readSecret(path string) (string, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	if secret := strings.TrimSpace(string(text)); len(secret) >= minSecret {
-		return secret, nil
-	}
-	return "", fmt.Errorf("%s holds no secret; remove it", path)
-}
-
 // windowsURL is the URL of the endpoint, for a client that dials the socket whatever the host.
 const windowsURL = "http://reprise/mcp"
 
@@ -176,7 +147,7 @@ type secretive struct {
 // RoundTrip implements http.RoundTripper. Where there is no secret yet nothing was sent, as if nobody listened. A body
 // is sent when the server asks for it: a connection that was made to a process about to die breaks before that.
 func (s *secretive) RoundTrip(r *http.Request) (*http.Response, error) {
-	secret, err := readSecret(s.path)
+	secret, err := durable.ReadSecret(s.path)
 	if err != nil {
 		return nil, &net.OpError{Op: "dial", Net: "unix", Err: err}
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"reprise"
+	"reprise/internal/durable"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 )
@@ -138,7 +139,7 @@ func (c *secretsSetCmd) Run() error {
 	if _, err := execution.ReadSecret(filepath.Dir(dir), folder, filepath.Base(f.Name())); err != nil {
 		return fmt.Errorf("the value cannot be used: %w", err)
 	}
-	return os.Rename(f.Name(), path)
+	return durable.Rename(f.Name(), path)
 }
 
 // secretsRmCmd removes secrets.

@@ -6,19 +6,23 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 
 	"reprise/client"
+	"reprise/store/logstore"
+	"reprise/store/sqlitestore"
 )
 
 func (p *storePlace) dataDir() string { return cmp.Or(p.Data, defaultDataDir()) }
 
 // askOr calls ask with the server that uses the store, or open if there is none. Without --data, --store or a URL, that
 // is the server of the other verbs; if nothing listens at the default address, the store in the default data directory
-// is opened. With one of them, the store is opened unless a server holds its data directory; then that server is asked.
+// is opened. With one of them, the store is opened unless a server holds the data directory, or the store and the data
+// directory that the store lies in; then that server is asked.
 func (p *storePlace) askOr(ctx context.Context, asked *stops, ask func(context.Context, *client.Client) error,
 	open func() error,
 ) error {
@@ -39,10 +43,16 @@ func (p *storePlace) askOr(ctx context.Context, asked *stops, ask func(context.C
 		return open()
 	}
 	err := open()
-	if !errors.Is(err, errInUse) {
+	data := p.dataDir()
+	switch {
+	case errors.Is(err, errInUse):
+	case errors.Is(err, sqlitestore.ErrInUse), errors.Is(err, logstore.ErrInUse):
+		path, _ := localPath(p.url(), &dataDir{path: data})
+		data = filepath.Dir(path)
+	default:
 		return err
 	}
-	server, holderErr := p.holder()
+	server, holderErr := p.holder(data)
 	if holderErr != nil {
 		return errors.Join(err, holderErr)
 	}
@@ -52,9 +62,13 @@ func (p *storePlace) askOr(ctx context.Context, asked *stops, ask func(context.C
 	return withServer(server)
 }
 
-// holder returns the server that holds the data directory, nil if it is unknown.
-func (p *storePlace) holder() (*client.Client, error) {
-	lock, err := os.ReadFile(filepath.Join(p.dataDir(), lockFile))
+// holder returns the server that holds a data directory, nil if it is unknown. The server gets the token, so that an
+// address that any user may have written does not count.
+func (p *storePlace) holder(data string) (*client.Client, error) {
+	lock, err := os.ReadFile(filepath.Join(data, lockFile))
+	if open := checkNotOpen(data); open != nil || errors.Is(err, fs.ErrNotExist) {
+		return nil, nil //nolint:nilerr // the server is unknown
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +78,7 @@ func (p *storePlace) holder() (*client.Client, error) {
 	}
 	connect := p.Server
 	connect.URL = address
-	if token := filepath.Join(p.dataDir(), tokenFile); connect.TokenFile == "" && os.Getenv("REPRISE_TOKEN") == "" {
+	if token := filepath.Join(data, tokenFile); connect.TokenFile == "" && os.Getenv("REPRISE_TOKEN") == "" {
 		if _, err := os.Stat(token); err == nil {
 			connect.TokenFile = token
 		}

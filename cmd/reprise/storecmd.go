@@ -41,12 +41,15 @@ type storePlace struct {
 	unchecked bool // see storeurl.Options.Unchecked
 }
 
+// url is the URL of the store.
+func (p *storePlace) url() string { return cmp.Or(p.Place.url, p.Store.url, "sqlite:") }
+
 // use opens the store that is there already, for as long as do takes.
 func (p *storePlace) use(ctx context.Context, asked *stops, do func(context.Context, reprise.Store) error) error {
 	ctx, release := asked.context(ctx)
 	defer release()
 	data := p.dataDir()
-	place, err := openPlaceWith(ctx, cmp.Or(p.Place.url, p.Store.url, "sqlite:"), data,
+	place, err := openPlaceWith(ctx, p.url(), data,
 		&storeurl.Options{Keys: p.file(data), Unchecked: p.unchecked}, true)
 	if err != nil {
 		return err

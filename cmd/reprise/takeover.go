@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"reprise/internal/durable"
 )
 
 // A server gives the socket that it listens on to the next one with the same data directory, which asks for it at a
@@ -59,7 +61,7 @@ func openHandover(dir *dataDir, given *net.TCPListener, logger *slog.Logger, tak
 			h = nil
 		}
 	}()
-	if h.secret, err = makeSecret(filepath.Join(dir.path, takeOverSecretFile)); err != nil {
+	if h.secret, err = durable.Secret(filepath.Join(dir.path, takeOverSecretFile)); err != nil {
 		return h, err
 	}
 	if h.dir, err = os.Open(dir.path); err != nil {
@@ -178,7 +180,7 @@ func receive(conn *net.UnixConn, secretPath string, check func(address string) e
 	if err := conn.SetDeadline(time.Now().Add(askPatience)); err != nil {
 		return nil, err
 	}
-	secret, err := readSecret(secretPath)
+	secret, err := durable.ReadSecret(secretPath)
 	if err != nil {
 		return nil, err
 	}

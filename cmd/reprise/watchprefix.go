@@ -14,6 +14,7 @@ import (
 	"reprise"
 	"reprise/client"
 	"reprise/internal/backoff"
+	"reprise/internal/durable"
 )
 
 const (
@@ -186,16 +187,5 @@ func saveCursors(path string, cursors map[string]string) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path+".tmp", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(path+".tmp", path)
+	return durable.Write(path, append(text, '\n'))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/durable"
 	"reprise/internal/quota"
 	"reprise/internal/supervisor"
 )
@@ -118,10 +119,10 @@ func (r *run) keepAgain(a *accepted) error {
 	r.waitsIn = file
 	if a.Machine != thisMachine() {
 		a.Machine = thisMachine()
-		return supervisor.WriteFileSync(file+waitingSuffix, mustMarshal(&a.waiting))
+		return durable.Write(file+waitingSuffix, mustMarshal(&a.waiting))
 	}
 	if a.suffix == begunSuffix {
-		return supervisor.RenameSync(file+begunSuffix, file+waitingSuffix)
+		return durable.Rename(file+begunSuffix, file+waitingSuffix)
 	}
 	return nil
 }

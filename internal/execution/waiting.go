@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/durable"
 	"reprise/internal/quota"
 	"reprise/internal/supervisor"
 )
@@ -71,7 +72,7 @@ func (r *run) keepWaiting() error {
 		w.Language, w.Idle = r.driven.language, r.driven.state.Idle
 	}
 	file := s.waitingFile(r.epoch())
-	if err := supervisor.WriteFileSync(file+waitingSuffix, mustMarshal(w)); err != nil {
+	if err := durable.Write(file+waitingSuffix, mustMarshal(w)); err != nil {
 		return err
 	}
 	r.waitsIn = file
@@ -87,7 +88,7 @@ func (r *run) beginKept() error {
 	if r.waitsIn == "" {
 		return nil
 	}
-	return supervisor.RenameSync(r.waitsIn+waitingSuffix, r.waitsIn+begunSuffix)
+	return durable.Rename(r.waitsIn+waitingSuffix, r.waitsIn+begunSuffix)
 }
 
 // forgetKept removes the file of a run that a supervisor has, or that has its end.

@@ -10,10 +10,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"reprise"
+	"reprise/internal/durable"
 )
 
 // Verifier verifies credentials. Implementations are safe for concurrent use. All errors wrap ErrUnauthenticated, or
@@ -138,7 +138,7 @@ func (v Verifiers) first(ask func(Verifier) (Principal, error)) (p Principal, er
 func LoadToken(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := createToken(path); err != nil {
+		if err := durable.Create(path, []byte(rand.Text()+"\n")); err != nil {
 			return "", err
 		}
 		text, err = os.ReadFile(path)
@@ -151,22 +151,4 @@ func LoadToken(path string) (string, error) {
 		return "", fmt.Errorf("%s: %w", path, err)
 	}
 	return token, nil
-}
-
-// createToken writes a new token to path, unless another process was faster. The
-// file appears whole or not at all.
-func createToken(path string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".token-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.WriteString(rand.Text() + "\n")
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
 }

@@ -8,11 +8,12 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+
+	"reprise/internal/durable"
 )
 
 // For is c for the commands of a tenant. The error is that of UserRange.User.
@@ -151,21 +152,5 @@ func (r *UserRange) keep(ids map[string]int) error {
 	if err != nil {
 		return err
 	}
-	temporary := r.path + ".new"
-	f, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, r.path); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(r.path))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return durable.Write(r.path, append(text, '\n'))
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"reprise"
+	"reprise/internal/durable"
 )
 
 // maxFileBytes limits how much of a file is read: some 500,000 changes.
@@ -115,15 +116,7 @@ func AppendLine(path string, line []byte) error {
 	}
 	err = errors.Join(err, f.Close())
 	if err == nil && size == 0 {
-		err = syncDir(filepath.Dir(path))
+		err = durable.SyncDir(filepath.Dir(path))
 	}
 	return err
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -5,6 +5,57 @@ package main
 // durableMutants are faults in stores of files and of servers.
 var durableMutants = []mutant{
 	{
+		name: "a store in use is not asked for beside its directory", rule: "R7.8",
+		file: "cmd/reprise/storeask.go", old: "		data = filepath.Dir(path)\n", new: "		_ = path\n",
+		pkg: "./cmd/reprise", run: "TestScripts/store$",
+	},
+	{
+		name: "a stranger names the server of a store", rule: "R10.1",
+		file: "cmd/reprise/storeask.go", old: "open := checkNotOpen(data); open", new: "open := error(nil); open",
+		pkg: "./cmd/reprise", run: "TestScripts/store$",
+	},
+	{
+		name: "a data directory is open without its lock file", rule: "R7.8",
+		file: "cmd/reprise/datadir.go", old: "d.flock(d.folder, wait); errors.Is(err, errInUse)",
+		new: "error(nil); errors.Is(err, errInUse)",
+		pkg: "./cmd/reprise", run: "TestDataDirectoryStaysLockedWithoutItsLockFile",
+	},
+	{
+		name: "earlier versions open a data directory in use", rule: "R7.8",
+		file: "cmd/reprise/datadir.go", old: "d.flock(d.lock, wait); err != nil", new: "error(nil); err != nil",
+		pkg: "./cmd/reprise", run: "TestDataDirectoryStaysLockedWithoutItsLockFile",
+	},
+	{
+		name: "a log is open without its lock file", rule: "docs/storage-log.md: one process",
+		file: "store/logstore/store.go", old: "	if lockDir(f) != nil {", new: "	if false {",
+		pkg: "./store/logstore", run: "TestLockHoldsWithoutItsFile",
+	},
+	{
+		name: "a log is open beside an earlier version", rule: "docs/storage-log.md: one process",
+		file: "store/logstore/store.go", old: "	if lock(f) != nil {", new: "	if false {",
+		pkg: "./store/logstore", run: "TestLockFileIsThatOfEarlierVersions",
+	},
+	{
+		name: "a database is open without its lock file", rule: "docs/storage-sqlite.md: one process",
+		file: "store/sqlitestore/lock_linux.go", old: "Start: 1 << 62, Len: 1}", new: "Start: int64(f.Fd()), Len: 1}",
+		pkg: "./store/sqlitestore", run: "TestLockHoldsWithoutItsFile",
+	},
+	{
+		name: "a secret has its name before its data is on the disk", rule: "R10.1",
+		file: "internal/durable/durable.go", old: "		err = syncFile(f)\n", new: "",
+		pkg: "./internal/durable", run: "TestFilesAreSyncedBeforeTheirNames",
+	},
+	{
+		name: "the name of a secret is not on the disk", rule: "R10.1",
+		file: "internal/durable/durable.go", old: "	err = syncFile(dir)\n", new: "",
+		pkg: "./internal/durable", run: "TestFilesAreSyncedBeforeTheirNames",
+	},
+	{
+		name: "an empty secret stops the server", rule: "R10.1",
+		file: "internal/durable/durable.go", old: " && !errors.Is(err, errNoSecret) {", new: " {",
+		pkg: "./cmd/reprise", run: "TestWindowBesideAServer",
+	},
+	{
 		name: "log gives back no space once a segment cannot be read", rule: "docs/storage-log.md: bounded space",
 		file: "store/logstore/keep.go", old: "case errors.Is(err, errUnread):", new: "case false:",
 		pkg: "./store/logstore", run: "TestSpaceIsGivenBackBesideSegmentThatCannotBeRead",
@@ -116,7 +167,7 @@ var durableMutants = []mutant{
 	},
 	{
 		name: "a lock of who has ended is final", rule: "a server that was killed starts again",
-		file: "cmd/reprise/datadir.go", old: "		if exists(lockHolder(lock)) {\n", new: "		if true {\n",
+		file: "cmd/reprise/datadir.go", old: "		if exists(d.holder()) {\n", new: "		if true {\n",
 		pkg: "./cmd/reprise", run: "TestLockOfServerThatHasEndedIsWaitedFor",
 	},
 	{

@@ -6,11 +6,11 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
 	"reprise"
+	"reprise/internal/durable"
 )
 
 // loadKeyFile parses the file at path with reprise.ParseKeyset. The error also wraps reprise.ErrInvalid if anyone but
@@ -51,18 +51,5 @@ func createKeyFile(path, id string) error {
 		return err
 	}
 	_, err = fmt.Fprintf(f, "%s %s\n", id, base64.StdEncoding.EncodeToString(secret))
-	return errors.Join(err, f.Sync(), f.Close(), syncFolder(filepath.Dir(path)))
-}
-
-// syncFolder makes new names in a folder survive a crash of the machine.
-func syncFolder(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	err = dir.Sync()
-	if errors.Is(err, fs.ErrInvalid) { // a file system without this operation
-		err = nil
-	}
-	return errors.Join(err, dir.Close())
+	return errors.Join(err, f.Sync(), f.Close(), durable.SyncDir(filepath.Dir(path)))
 }

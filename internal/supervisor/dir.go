@@ -1,13 +1,12 @@
 package supervisor
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+
+	"reprise/internal/durable"
 )
 
 // The files in the directory of a run.
@@ -37,52 +36,20 @@ func Create(dir string) error {
 	return os.WriteFile(filepath.Join(dir, lockFile), nil, 0o600)
 }
 
-// LoadSecret returns the secret in the directory that contains the directories of runs. It creates a missing one.
+// LoadSecret returns the secret in the directory that contains the directories of runs. It creates one that is missing
+// or too short.
 func LoadSecret(runs string) (string, error) {
 	if err := os.MkdirAll(runs, 0o700); err != nil {
 		return "", err
 	}
-	path := filepath.Join(runs, SecretFile)
-	text, err := os.ReadFile(path)
-	if err == nil && len(strings.TrimSpace(string(text))) > 0 {
-		return strings.TrimSpace(string(text)), nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
-	secret := rand.Text()
-	return secret, WriteFile(path, []byte(secret+"\n"))
+	return durable.Secret(filepath.Join(runs, SecretFile))
 }
 
-// WriteFile writes a file that only its owner can access. The file appears complete or not at all.
+// WriteFile writes a file that only its owner can access. The file appears complete or not
+// at all, except after a crash of the machine.
 func WriteFile(path string, data []byte) error {
 	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
 		return err
 	}
 	return os.Rename(path+".new", path)
-}
-
-// WriteFileSync is WriteFile for what must be there after a crash of the machine.
-func WriteFileSync(path string, data []byte) error {
-	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(path+".new"))
-	}
-	return RenameSync(path+".new", path)
-}
-
-// RenameSync renames a file within its directory so that it has its new name after a crash of the machine.
-func RenameSync(from, to string) error {
-	if err := os.Rename(from, to); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(to))
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -30,6 +31,32 @@ func TestASecondStoreIsRefused(t *testing.T) {
 	}
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestLockHoldsWithoutItsFile: somebody has removed the lock file, and the directory may have another name. An earlier
+// version locks the file alone.
+func TestLockHoldsWithoutItsFile(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("Windows does not remove a file that is open")
+	}
+	dir := filepath.Join(t.TempDir(), "log")
+	first, err := logstore.Open(t.Context(), dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	if err := os.Remove(filepath.Join(dir, "lock")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := logstore.Open(t.Context(), dir, nil); !errors.Is(err, logstore.ErrInUse) {
+		t.Errorf("a second store without the lock file: %v", err)
+	}
+	if err := os.Rename(dir, dir+"2"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := logstore.Open(t.Context(), dir+"2", nil); !errors.Is(err, logstore.ErrInUse) {
+		t.Errorf("a second store in the renamed directory: %v", err)
 	}
 }
 

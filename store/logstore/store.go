@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"reprise"
@@ -45,7 +46,7 @@ func (o *Options) withDefaults() Options {
 type Store struct {
 	opts Options
 	disk disk
-	lock *os.File // nil for a disk of tests
+	lock []*os.File // none for a disk of tests
 
 	// use is held for reading by each call and for writing by Close.
 	use driver.Gate
@@ -128,7 +129,7 @@ func Open(ctx context.Context, path string, opts *Options) (_ *Store, err error)
 		s, err = open(folder(path), o)
 	}
 	if err != nil {
-		return nil, errors.Join(err, lock.Close())
+		return nil, errors.Join(err, unlock(lock))
 	}
 	s.lock = lock
 	return s, nil
@@ -151,16 +152,37 @@ func probe(d disk) error {
 	return nil
 }
 
-func lockFolder(path string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+// lockFolder locks the directory, so that it stays locked when the lock file is removed, and the file, which earlier
+// versions lock alone.
+func lockFolder(path string) (locked []*os.File, err error) {
+	defer func() {
+		if err != nil {
+			_ = unlock(locked)
+		}
+	}()
+	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return locked, err
 	}
-	if err := lock(f); err != nil {
-		_ = f.Close()
-		return nil, ErrInUse
+	locked = append(locked, f)
+	if lockDir(f) != nil {
+		return locked, ErrInUse
 	}
-	return f, nil
+	if f, err = os.OpenFile(filepath.Join(path, lockName), os.O_CREATE|os.O_RDWR, 0o600); err != nil {
+		return locked, err
+	}
+	locked = append(locked, f)
+	if lock(f) != nil {
+		return locked, ErrInUse
+	}
+	return locked, nil
+}
+
+func unlock(locked []*os.File) (err error) {
+	for _, f := range slices.Backward(locked) {
+		err = errors.Join(err, f.Close())
+	}
+	return err
 }
 
 // open opens the store on a disk that nothing else uses.
@@ -193,11 +215,7 @@ func (s *Store) Close() (err error) {
 			_ = s.active.file.truncate(s.active.end)
 		}
 	}
-	err = s.closeFiles()
-	if s.lock != nil {
-		err = errors.Join(err, s.lock.Close())
-	}
-	return err
+	return errors.Join(s.closeFiles(), unlock(s.lock))
 }
 
 func (s *Store) closeFiles() (err error) {

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"time"
 
@@ -48,10 +47,11 @@ const (
 // parent until it executes its program, even if the parent has ended meanwhile.
 const lockPatience = time.Second
 
-// lockFile takes the lock that keeps other processes out of the file at path. The lock is a separate file, because
-// SQLite's locks are released when any descriptor of the database is closed.
-func lockFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+// lockFile opens or creates the file at path and locks it. The lock that keeps other processes out of a database is on
+// a separate file, and lockData of the database holds when somebody removes that. SQLite's own locks are released when
+// any descriptor of the database is closed.
+func lockFile(path string, lock func(*os.File) error) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -68,18 +68,8 @@ func lockFile(path string) (*os.File, error) {
 
 // probe rejects a file of another program before anything in it is changed.
 func probe(path string) (fresh bool, err error) {
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	if !info.Mode().IsRegular() {
-		return false, ErrNotOurs
-	}
-	if info.Size() == 0 {
-		return true, nil
+	if info, err := os.Stat(path); err != nil || info.Size() == 0 {
+		return true, err
 	}
 	conn, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if err != nil {

@@ -2,6 +2,8 @@ package sqlitestore
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"sync"
@@ -58,6 +60,7 @@ type Store struct {
 	path string
 	opts Options
 	lock *os.File
+	data *os.File // locked too; closed after all connections, since that releases the locks of SQLite
 
 	// use is held for reading by each call and for writing by Close.
 	use driver.Gate
@@ -97,7 +100,7 @@ func Open(ctx context.Context, path string, opts *Options) (_ *Store, err error)
 			_ = s.release()
 		}
 	}()
-	if s.lock, err = lockFile(path); err != nil {
+	if s.lock, err = lockFile(path+".lock", lock); err != nil {
 		return nil, err
 	}
 	if err := s.connect(); err != nil {
@@ -112,16 +115,19 @@ func Open(ctx context.Context, path string, opts *Options) (_ *Store, err error)
 }
 
 func (s *Store) connect() error {
-	fresh, err := probe(s.path)
-	if err != nil {
+	info, err := os.Stat(s.path)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return ErrNotOurs
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
 	// SQLite would make the file readable for others, and would open a file without write permission read-only.
-	f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
+	if s.data, err = lockFile(s.path, lockData); err != nil {
 		return err
 	}
-	if err := f.Close(); err != nil {
+	fresh, err := probe(s.path)
+	if err != nil {
 		return err
 	}
 	conn, err := openWriter(s.path, fresh, s.opts.Sync)
@@ -170,8 +176,10 @@ func (s *Store) release() error {
 		break
 	}
 	err := s.writer.close()
-	if s.lock != nil {
-		_ = s.lock.Close()
+	for _, f := range []*os.File{s.data, s.lock} {
+		if f != nil {
+			_ = f.Close()
+		}
 	}
 	return err
 }
