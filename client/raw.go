@@ -55,6 +55,12 @@ func (r *Replica) UnmarshalJSON(text []byte) error {
 	return decodeRaw(text, (*plain)(r), &r.Raw)
 }
 
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *Schedule) UnmarshalJSON(text []byte) error {
+	type plain Schedule
+	return decodeRaw(text, (*plain)(s), &s.Raw)
+}
+
 func decodeRaw(text []byte, v any, raw *json.RawMessage) error {
 	*raw = bytes.Clone(text)
 	return json.Unmarshal(text, v)

@@ -96,7 +96,7 @@ func usageHint(command *kong.Context) string {
 // listings are the verbs that list what an operation of package client has not found, by the beginning of what the
 // operation is about.
 var listings = []struct{ object, verb string }{
-	{"/v1/schedules", "reprise schedule list"},
+	{"schedule ", "reprise schedule list"},
 	{"/v1/webhooks", "reprise webhook list"},
 	{"/v1/keys", "reprise key list"},
 	{"/v1/quota", "reprise key list"},

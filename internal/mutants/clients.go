@@ -5,6 +5,17 @@ package main
 // clientMutants are faults in clients, and in what the wire promises them.
 var clientMutants = []mutant{
 	{
+		name: "a schedule is made twice", rule: "decision 60",
+		file: "client/noun.go", old: "	r.once = true\n	return answer[T](ctx, n.client, r)\n}\n\n// ask ",
+		new: "	return answer[T](ctx, n.client, r)\n}\n\n// ask ",
+		pkg: "./client", run: "TestNounsAreAskedByPath",
+	},
+	{
+		name: "an object that was removed is missed", rule: "decision 60",
+		file: "client/noun.go", old: "failed.Tries > 1", new: "failed.Tries > 9",
+		pkg: "./client", run: "TestRemoveAfterALostAnswer",
+	},
+	{
 		name: "calls that wait go one by one", rule: "decision 50",
 		file: "client/coalesce.go", old: "		if n > 0 && (", new: "		if n > 0 && (true || ",
 		pkg: "./client", run: "TestCallsThatWaitArePublishedTogether",
