@@ -48,6 +48,40 @@ var nounCalls = []struct {
 	{"DELETE /v1/schedules/s1", "", false, func(ctx context.Context, c *client.Client) error {
 		return c.Schedules().Remove(ctx, "s1")
 	}},
+	{"GET /v1/webhooks", `{"webhooks":[{"id":"w1"}]}`, false, func(ctx context.Context, c *client.Client) error {
+		list, err := c.Webhooks().List(ctx)
+		return one(list, err, func(w client.Webhook) string { return w.ID })
+	}},
+	{
+		`POST /v1/webhooks {"url":"https://example.org","source":"streams","stream":"a"}`, `{"id":"w1"}`, true,
+		func(ctx context.Context, c *client.Client) error {
+			q := client.WebhookRequest{URL: "https://example.org", Source: "streams", Stream: "a"}
+			_, err := c.Webhooks().Create(ctx, q)
+			return err
+		},
+	},
+	{"GET /v1/webhooks/w1", `{"id":"w1"}`, false, func(ctx context.Context, c *client.Client) error {
+		_, err := c.Webhooks().Show(ctx, "w1")
+		return err
+	}},
+	{"POST /v1/webhooks/w1/rotate", `{"id":"w1"}`, true, func(ctx context.Context, c *client.Client) error {
+		_, err := c.Webhooks().Rotate(ctx, "w1")
+		return err
+	}},
+	{"POST /v1/webhooks/w1/enable", `{"id":"w1"}`, false, func(ctx context.Context, c *client.Client) error {
+		_, err := c.Webhooks().Enable(ctx, "w1")
+		return err
+	}},
+	{"POST /v1/webhooks/w1/test", `{"status":204}`, true, func(ctx context.Context, c *client.Client) error {
+		got, err := c.Webhooks().Test(ctx, "w1")
+		if err == nil && got.Status != 204 {
+			err = errors.New("the answer is not the receiver's")
+		}
+		return err
+	}},
+	{"DELETE /v1/webhooks/w1", "", false, func(ctx context.Context, c *client.Client) error {
+		return c.Webhooks().Remove(ctx, "w1")
+	}},
 }
 
 // one checks a list of one object.

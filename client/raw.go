@@ -61,6 +61,12 @@ func (s *Schedule) UnmarshalJSON(text []byte) error {
 	return decodeRaw(text, (*plain)(s), &s.Raw)
 }
 
+// UnmarshalJSON implements json.Unmarshaler.
+func (w *Webhook) UnmarshalJSON(text []byte) error {
+	type plain Webhook
+	return decodeRaw(text, (*plain)(w), &w.Raw)
+}
+
 func decodeRaw(text []byte, v any, raw *json.RawMessage) error {
 	*raw = bytes.Clone(text)
 	return json.Unmarshal(text, v)

@@ -97,7 +97,7 @@ func usageHint(command *kong.Context) string {
 // operation is about.
 var listings = []struct{ object, verb string }{
 	{"schedule ", "reprise schedule list"},
-	{"/v1/webhooks", "reprise webhook list"},
+	{"webhook ", "reprise webhook list"},
 	{"/v1/keys", "reprise key list"},
 	{"/v1/quota", "reprise key list"},
 	{"interpreter ", "reprise interpreter list"},

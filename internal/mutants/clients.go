@@ -11,6 +11,12 @@ var clientMutants = []mutant{
 		pkg: "./client", run: "TestNounsAreAskedByPath",
 	},
 	{
+		name: "a secret is replaced twice", rule: "decision 60",
+		file: "client/webhook.go", old: "{op: \"rotate\", method: http.MethodPost, once: true}",
+		new: "{op: \"rotate\", method: http.MethodPost}",
+		pkg: "./client", run: "TestNounsAreAskedByPath",
+	},
+	{
 		name: "an object that was removed is missed", rule: "decision 60",
 		file: "client/noun.go", old: "failed.Tries > 1", new: "failed.Tries > 9",
 		pkg: "./client", run: "TestRemoveAfterALostAnswer",
