@@ -82,6 +82,41 @@ var nounCalls = []struct {
 	{"DELETE /v1/webhooks/w1", "", false, func(ctx context.Context, c *client.Client) error {
 		return c.Webhooks().Remove(ctx, "w1")
 	}},
+	{"GET /v1/keys", `{"keys":[{"id":"k1"}]}`, false, func(ctx context.Context, c *client.Client) error {
+		list, err := c.Keys().List(ctx)
+		return one(list, err, func(k client.Key) string { return k.ID })
+	}},
+	{
+		`POST /v1/keys {"name":"ci","scopes":["run:ci-"],"ttl":"1h0m0s"}`, `{"id":"k1"}`, true,
+		func(ctx context.Context, c *client.Client) error {
+			q := client.KeyRequest{Name: "ci", Scopes: []string{"run:ci-"}, TTL: client.Duration(time.Hour)}
+			_, err := c.Keys().Create(ctx, q)
+			return err
+		},
+	},
+	{"GET /v1/keys/k1", `{"id":"k1"}`, false, func(ctx context.Context, c *client.Client) error {
+		_, err := c.Keys().Show(ctx, "k1")
+		return err
+	}},
+	{"POST /v1/keys/k1/rotate", `{"id":"k1"}`, true, func(ctx context.Context, c *client.Client) error {
+		_, err := c.Keys().Rotate(ctx, "k1")
+		return err
+	}},
+	{`PUT /v1/keys/k1/limits {"limits":{}}`, `{"id":"k1"}`, false, func(ctx context.Context, c *client.Client) error {
+		_, err := c.Keys().Limit(ctx, "k1", nil)
+		return err
+	}},
+	{"DELETE /v1/keys/k1", "", false, func(ctx context.Context, c *client.Client) error {
+		return c.Keys().Revoke(ctx, "k1")
+	}},
+	{"GET /v1/quota", `{"quotas":[]}`, false, func(ctx context.Context, c *client.Client) error {
+		_, err := c.Quotas(ctx, "", "")
+		return err
+	}},
+	{"GET /v1/quota?principal=p&tenant=t", `{"quotas":[]}`, false, func(ctx context.Context, c *client.Client) error {
+		_, err := c.Quotas(ctx, "t", "p")
+		return err
+	}},
 }
 
 // one checks a list of one object.

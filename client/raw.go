@@ -67,6 +67,12 @@ func (w *Webhook) UnmarshalJSON(text []byte) error {
 	return decodeRaw(text, (*plain)(w), &w.Raw)
 }
 
+// UnmarshalJSON implements json.Unmarshaler.
+func (k *Key) UnmarshalJSON(text []byte) error {
+	type plain Key
+	return decodeRaw(text, (*plain)(k), &k.Raw)
+}
+
 func decodeRaw(text []byte, v any, raw *json.RawMessage) error {
 	*raw = bytes.Clone(text)
 	return json.Unmarshal(text, v)

@@ -98,8 +98,8 @@ func usageHint(command *kong.Context) string {
 var listings = []struct{ object, verb string }{
 	{"schedule ", "reprise schedule list"},
 	{"webhook ", "reprise webhook list"},
-	{"/v1/keys", "reprise key list"},
-	{"/v1/quota", "reprise key list"},
+	{"key ", "reprise key list"},
+	{"quotas", "reprise key list"},
 	{"interpreter ", "reprise interpreter list"},
 	{"MCP session ", "reprise list --mcp"},
 	{"calls of MCP session ", "reprise list --mcp"},

@@ -16,6 +16,7 @@ var goTypes = map[string]any{
 	"Limits": client.Limits{}, "Replica": client.Replica{}, "Schedule": client.Schedule{},
 	"ScheduleRequest": client.ScheduleRequest{}, "Session": client.Session{}, "Stream": client.Stream{},
 	"Task": client.Task{}, "Ticket": client.Ticket{}, "TicketRequest": client.TicketRequest{}, "Watch": client.Watch{},
+	"Key": client.Key{}, "KeyRequest": client.KeyRequest{}, "Quota": client.Quota{}, "Quotas": client.Quotas{},
 	"Webhook": client.Webhook{}, "WebhookAnswer": client.WebhookAnswer{}, "WebhookRequest": client.WebhookRequest{},
 }
 

@@ -17,6 +17,17 @@ var clientMutants = []mutant{
 		pkg: "./client", run: "TestNounsAreAskedByPath",
 	},
 	{
+		name: "the text of a key is replaced twice", rule: "decision 60",
+		file: "client/key.go", old: "{op: \"rotate\", method: http.MethodPost, once: true}",
+		new: "{op: \"rotate\", method: http.MethodPost}",
+		pkg: "./client", run: "TestNounsAreAskedByPath",
+	},
+	{
+		name: "a key without limits is refused", rule: "decision 25",
+		file: "client/key.go", old: "	if limits == nil {\n", new: "	if false {\n",
+		pkg: "./client", run: "TestNounsAreAskedByPath",
+	},
+	{
 		name: "an object that was removed is missed", rule: "decision 60",
 		file: "client/noun.go", old: "failed.Tries > 1", new: "failed.Tries > 9",
 		pkg: "./client", run: "TestRemoveAfterALostAnswer",
