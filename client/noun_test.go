@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -117,6 +118,18 @@ var nounCalls = []struct {
 		_, err := c.Quotas(ctx, "t", "p")
 		return err
 	}},
+	{"GET /v1/audit/events?after=c&gap=event", "{}", false, func(ctx context.Context, c *client.Client) error {
+		opts := client.PageOptions{After: "c"}
+		_, err := c.PageAudit(ctx, &opts)
+		return err
+	}},
+	{"POST /v1/audit/check", `{"records":2}`, false, func(ctx context.Context, c *client.Client) error {
+		found, err := c.CheckAudit(ctx)
+		if err == nil && found.Records != 2 {
+			err = errors.New("the check is not the one that was answered")
+		}
+		return err
+	}},
 }
 
 // one checks a list of one object.
@@ -184,6 +197,22 @@ func TestScheduleIsDecoded(t *testing.T) {
 		at := time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC)
 		if err != nil || string(got.Raw) != text || !got.Next.Equal(at) || !got.Disabled.Since.Equal(at) ||
 			got.Slots[0].Count != 3 {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
+}
+
+// Records of the audit log that are no longer kept are an event, with their number.
+func TestAuditGapIsAnEvent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := script(jsonAnswer(200, `{"events":[{"type":"gap","cursor":"c","code":"cursor_expired","missed":3},`+
+			`{"type":"audit","cursor":"d","seq":4,"time":"2026-11-20T09:30:00.000Z","data":{"act":"made","n":4}}]}`))
+		page, err := w.client(t, client.Options{}).PageAudit(t.Context(), nil)
+		if err != nil || len(page.Events) != 2 || page.Events[0].Gap.Missed != 3 {
+			t.Fatalf("%+v, %v", page, err)
+		}
+		var got client.AuditRecord
+		if err := json.Unmarshal(page.Events[1].Data, &got); err != nil || got.Act != "made" || got.N != 4 {
 			t.Errorf("%+v, %v", got, err)
 		}
 	})

@@ -10,14 +10,30 @@ import (
 
 // goTypes are types of package client by the names of their schemas. The server answers with them.
 var goTypes = map[string]any{
-	"Access": client.Access{}, "Execution": client.Execution{}, "File": client.File{},
+	"Access":             client.Access{},
+	"AuditCheck":         client.AuditCheck{},
+	"Execution":          client.Execution{},
+	"ExecutionRequest":   client.StartRequest{},
+	"File":               client.File{},
 	"Interpreter":        client.Interpreter{},
-	"InterpreterRequest": client.InterpreterRequest{}, "ExecutionRequest": client.StartRequest{},
-	"Limits": client.Limits{}, "Replica": client.Replica{}, "Schedule": client.Schedule{},
-	"ScheduleRequest": client.ScheduleRequest{}, "Session": client.Session{}, "Stream": client.Stream{},
-	"Task": client.Task{}, "Ticket": client.Ticket{}, "TicketRequest": client.TicketRequest{}, "Watch": client.Watch{},
-	"Key": client.Key{}, "KeyRequest": client.KeyRequest{}, "Quota": client.Quota{}, "Quotas": client.Quotas{},
-	"Webhook": client.Webhook{}, "WebhookAnswer": client.WebhookAnswer{}, "WebhookRequest": client.WebhookRequest{},
+	"InterpreterRequest": client.InterpreterRequest{},
+	"Key":                client.Key{},
+	"KeyRequest":         client.KeyRequest{},
+	"Limits":             client.Limits{},
+	"Quota":              client.Quota{},
+	"Quotas":             client.Quotas{},
+	"Replica":            client.Replica{},
+	"Schedule":           client.Schedule{},
+	"ScheduleRequest":    client.ScheduleRequest{},
+	"Session":            client.Session{},
+	"Stream":             client.Stream{},
+	"Task":               client.Task{},
+	"Ticket":             client.Ticket{},
+	"TicketRequest":      client.TicketRequest{},
+	"Watch":              client.Watch{},
+	"Webhook":            client.Webhook{},
+	"WebhookAnswer":      client.WebhookAnswer{},
+	"WebhookRequest":     client.WebhookRequest{},
 }
 
 var goSDK = &sdk{language: "Go", lenient: true}

@@ -28,6 +28,11 @@ var clientMutants = []mutant{
 		pkg: "./client", run: "TestNounsAreAskedByPath",
 	},
 	{
+		name: "a gap of the audit log is refused", rule: "decision 60",
+		file: "client/audit.go", old: "	asked.gapEvent = true\n", new: "",
+		pkg: "./client", run: "TestNounsAreAskedByPath",
+	},
+	{
 		name: "an object that was removed is missed", rule: "decision 60",
 		file: "client/noun.go", old: "failed.Tries > 1", new: "failed.Tries > 9",
 		pkg: "./client", run: "TestRemoveAfterALostAnswer",
