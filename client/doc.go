@@ -49,6 +49,7 @@
 // the others. [Retryable] reports whether a retry may succeed. The client has retried for Options.GiveUp before it
 // returns such an error.
 //
-// Calls that change something can be repeated: a start and a publish carry a key of their own, stdin its offset. Only
-// [Client.Signal] is not sent again once it may have arrived.
+// Most calls that change something can be repeated: a start and a publish carry a key of their own, stdin its offset.
+// [Client.Signal], [Client.MoveFile] and those that make something without an id, such as [Schedules.Create], are not
+// sent again once they may have arrived.
 package client

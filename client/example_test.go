@@ -44,3 +44,18 @@ func ExampleFileCursor() {
 		fmt.Printf("%d %s\n", event.Seq, event.Data) // then the cursor is saved
 	}
 }
+
+// A backup each night, by the clock of Berlin.
+func ExampleClient_Schedules() {
+	c, err := client.New(nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	made, err := c.Schedules().Create(context.Background(), client.ScheduleRequest{
+		Cron: "30 2 * * *", Zone: "Europe/Berlin", Execution: client.StartRequest{Argv: []string{"backup"}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(made.ID, made.Next)
+}

@@ -55,6 +55,24 @@ func (r *Replica) UnmarshalJSON(text []byte) error {
 	return decodeRaw(text, (*plain)(r), &r.Raw)
 }
 
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *Schedule) UnmarshalJSON(text []byte) error {
+	type plain Schedule
+	return decodeRaw(text, (*plain)(s), &s.Raw)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (w *Webhook) UnmarshalJSON(text []byte) error {
+	type plain Webhook
+	return decodeRaw(text, (*plain)(w), &w.Raw)
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (k *Key) UnmarshalJSON(text []byte) error {
+	type plain Key
+	return decodeRaw(text, (*plain)(k), &k.Raw)
+}
+
 func decodeRaw(text []byte, v any, raw *json.RawMessage) error {
 	*raw = bytes.Clone(text)
 	return json.Unmarshal(text, v)

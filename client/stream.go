@@ -109,6 +109,8 @@ type PageOptions struct {
 	Wait time.Duration
 	// Types are the event types to get. Default: all.
 	Types []string
+
+	gapEvent bool // instead of a refusal
 }
 
 // Page is some events of a stream.
@@ -174,6 +176,9 @@ func (c *Client) page(ctx context.Context, op, path string, opts *PageOptions) (
 	if opts != nil {
 		setText(r.query, "after", opts.After)
 		setText(r.query, "types", strings.Join(opts.Types, ","))
+		if opts.gapEvent {
+			r.query.Set("gap", "event")
+		}
 		if opts.Limit != 0 {
 			r.query.Set("limit", strconv.Itoa(opts.Limit))
 		}

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -64,15 +62,12 @@ func (c *auditCmd) Run(ctx context.Context, asked *stops) error {
 	if c.Check {
 		return c.check(ctx, server)
 	}
-	query := url.Values{"limit": {"1000"}, "gap": {"event"}}
+	opts := &client.PageOptions{After: c.After, Limit: 1000}
 	if c.Follow {
-		query.Set("wait", "30s")
+		opts.Wait = 30 * time.Second
 	}
-	for after := c.After; ; {
-		if after != "" {
-			query.Set("after", after)
-		}
-		page, err := readAudit(ctx, server, query)
+	for {
+		page, err := server.PageAudit(ctx, opts)
 		if err != nil {
 			return err
 		}
@@ -81,50 +76,34 @@ func (c *auditCmd) Run(ctx context.Context, asked *stops) error {
 				return err
 			}
 		}
-		after = page.Next
+		opts.After = page.NextCursor
 		if !page.HasMore && !c.Follow {
 			return nil
 		}
 	}
 }
 
-// auditPage is a page of records.
-type auditPage struct {
-	Events  []auditEvent `json:"events"`
-	Next    string       `json:"next_cursor"`
-	HasMore bool         `json:"has_more"`
-}
-
-// auditEvent is a record, with its place in the log.
-type auditEvent struct {
-	Cursor string          `json:"cursor"`
-	Type   string          `json:"type"`
-	Data   json.RawMessage `json:"data"`
-	Missed uint64          `json:"missed,omitempty"` // of a gap
-}
-
-func readAudit(ctx context.Context, server *client.Client, query url.Values) (*auditPage, error) {
-	res, err := server.Do(ctx, http.MethodGet, "/v1/audit/events", query)
-	if err != nil {
-		return nil, err
+func (c *auditCmd) print(e *client.Event) error {
+	missed := uint64(0)
+	var data json.RawMessage
+	if e.Gap != nil {
+		missed = e.Gap.Missed
+	} else {
+		data = e.Data
 	}
-	defer res.Body.Close()
-	var page auditPage
-	if err := json.NewDecoder(res.Body).Decode(&page); err != nil {
-		return nil, fmt.Errorf("read the audit log: %w", err)
-	}
-	return &page, nil
-}
-
-func (c *auditCmd) print(e *auditEvent) error {
 	if c.JSON {
-		return printObject(e)
+		return printObject(struct {
+			Cursor string          `json:"cursor"`
+			Type   string          `json:"type"`
+			Data   json.RawMessage `json:"data"`
+			Missed uint64          `json:"missed,omitempty"`
+		}{e.Cursor, e.Type, data, missed})
 	}
 	if e.Type != audit.EventType {
-		_, err := fmt.Fprintf(stdout, "%s: %d records are no longer kept\n", e.Type, e.Missed)
+		_, err := fmt.Fprintf(stdout, "%s: %d records are no longer kept\n", e.Type, missed)
 		return err
 	}
-	var entry audit.Entry
+	var entry client.AuditRecord
 	if err := json.Unmarshal(e.Data, &entry); err != nil {
 		return fmt.Errorf("read the audit log: %w", err)
 	}
@@ -155,8 +134,8 @@ func orNone(text string) string {
 var errAuditChanged = errors.New("the audit log was changed")
 
 func (c *auditCmd) check(ctx context.Context, server *client.Client) error {
-	var found audit.Found
-	if err := askJSON(ctx, server, http.MethodPost, "/v1/audit/check", nil, &found); err != nil {
+	found, err := server.CheckAudit(ctx)
+	if err != nil {
 		return err
 	}
 	if c.JSON {

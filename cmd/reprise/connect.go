@@ -52,7 +52,7 @@ func placeOf(started *client.Started, server string) string {
 // clientWith returns a client with options, to which it adds the URL and the token.
 func (c *connect) clientWith(options client.Options) (*client.Client, error) {
 	opts := &options
-	opts.URL, opts.GiveUpFirst = c.URL, firstPatience
+	opts.URL, opts.GiveUpFirst = c.URL, cmp.Or(opts.GiveUpFirst, firstPatience)
 	if c.TokenFile != "" {
 		token, err := os.ReadFile(c.TokenFile)
 		if err != nil {

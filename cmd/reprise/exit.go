@@ -96,10 +96,10 @@ func usageHint(command *kong.Context) string {
 // listings are the verbs that list what an operation of package client has not found, by the beginning of what the
 // operation is about.
 var listings = []struct{ object, verb string }{
-	{"/v1/schedules", "reprise schedule list"},
-	{"/v1/webhooks", "reprise webhook list"},
-	{"/v1/keys", "reprise key list"},
-	{"/v1/quota", "reprise key list"},
+	{"schedule ", "reprise schedule list"},
+	{"webhook ", "reprise webhook list"},
+	{"key ", "reprise key list"},
+	{"quotas", "reprise key list"},
 	{"interpreter ", "reprise interpreter list"},
 	{"MCP session ", "reprise list --mcp"},
 	{"calls of MCP session ", "reprise list --mcp"},

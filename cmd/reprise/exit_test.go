@@ -22,9 +22,10 @@ func TestHintNamesTheListingOfTheKind(t *testing.T) {
 		"list calls of MCP session m":   `"reprise list --mcp" shows`,
 		"show task t":                   `"reprise list --tasks" shows`,
 		"interrupt interpreter i":       `"reprise interpreter list" shows`,
-		"DELETE /v1/schedules/x":        `"reprise schedule list" shows`,
-		"POST /v1/webhooks/x/rotate":    `"reprise webhook list" shows`,
-		"GET /v1/keys/x":                `"reprise key list" shows`,
+		"remove schedule x":             `"reprise schedule list" shows`,
+		"rotate webhook x":              `"reprise webhook list" shows`,
+		"show key x":                    `"reprise key list" shows`,
+		"show quotas":                   `"reprise key list" shows`,
 		"write to execution interprete": `"reprise list" shows`,
 	} {
 		if got := hint(&client.Error{Op: op, Err: reprise.ErrNotFound}); !strings.HasPrefix(got, want) {

@@ -12,6 +12,7 @@ import (
 	"reprise/client"
 	"reprise/internal/apikey"
 	"reprise/internal/identity"
+	"reprise/internal/quota"
 )
 
 // keyCmd makes, shows and revokes API keys.
@@ -42,7 +43,7 @@ type keyPlace struct {
 // use calls do with the keys of the server that uses the place, or with those that lie there if none does.
 func (p *keyPlace) use(ctx context.Context, asked *stops, do func(context.Context, apiKeys) error) error {
 	place := &storePlace{storeKeys: p.storeKeys, Server: p.Server, Data: p.Data, Store: p.Store}
-	ask := func(ctx context.Context, server *client.Client) error { return do(ctx, remoteKeys{server}) }
+	ask := func(ctx context.Context, server *client.Client) error { return do(ctx, server.Keys()) }
 	return place.askOr(ctx, asked, ask, func() error {
 		if isRemote(p.Store.url) {
 			return place.useLog(ctx, asked, func(ctx context.Context, _ reprise.Store, log *reprise.Log) error {
@@ -74,13 +75,21 @@ func useAPIKeys(ctx context.Context, log *reprise.Log, dir string, do func(conte
 }
 
 // showText prints the text of a key that was made: alone on stdout, for programs.
-func (p *keyPlace) showText(key *apiKey) error {
+func (p *keyPlace) showText(key *client.Key) error {
 	if p.JSON {
-		return printObject(key.object())
+		return printKey(key)
 	}
 	fmt.Fprintf(os.Stderr, "API key %s, which is not shown again:\n", key.ID)
-	_, err := fmt.Fprintln(stdout, key.Text)
+	_, err := fmt.Fprintln(stdout, key.Key)
 	return err
+}
+
+// printKey prints a key as JSON.
+func printKey(key *client.Key) error {
+	if key.Raw != nil { // with what only the server knows
+		return printObject(key.Raw)
+	}
+	return printObject(key)
 }
 
 // keyAddCmd makes a key.
@@ -96,27 +105,27 @@ type keyAddCmd struct {
 
 // Run makes it.
 func (c *keyAddCmd) Run(ctx context.Context, asked *stops) error {
-	q := keyRequest{Name: c.Name, Tenant: c.Tenant, TTL: c.TTL}
 	for _, text := range c.Scope {
-		grant, err := identity.ParseGrant(text)
-		if err != nil {
+		if _, err := identity.ParseGrant(text); err != nil {
 			return usage("--scope: %w", err)
 		}
-		q.Scopes = append(q.Scopes, grant)
 	}
-	var err error
-	if q.Limits, err = parseLimits("limit", c.Limit); err != nil {
+	limits, err := parseLimits("limit", c.Limit)
+	if err != nil {
 		return err
+	}
+	q := client.KeyRequest{
+		Name: c.Name, Tenant: c.Tenant, Scopes: c.Scope, Limits: limits.Plain(), TTL: client.Duration(c.TTL),
 	}
 	if c.TTL != 0 && c.TTL < time.Second {
 		return usage("--ttl %v: a key is good for at least 1s", c.TTL)
 	}
 	return c.use(ctx, asked, func(ctx context.Context, keys apiKeys) error {
-		key, err := keys.add(ctx, q)
+		key, err := keys.Create(ctx, q)
 		if err != nil {
 			return err
 		}
-		return c.showText(key)
+		return c.showText(&key)
 	})
 }
 
@@ -128,7 +137,7 @@ type keyListCmd struct {
 // Run lists them.
 func (c *keyListCmd) Run(ctx context.Context, asked *stops) error {
 	return c.use(ctx, asked, func(ctx context.Context, keys apiKeys) error {
-		list, err := keys.list(ctx)
+		list, err := keys.List(ctx)
 		if err != nil {
 			return err
 		}
@@ -136,34 +145,26 @@ func (c *keyListCmd) Run(ctx context.Context, asked *stops) error {
 		for i := range list {
 			key := &list[i]
 			if c.JSON {
-				if err := printObject(key.object()); err != nil {
+				if err := printKey(key); err != nil {
 					return err
 				}
 				continue
 			}
-			t.row(key.ID, key.Name, string(key.Tenant), key.state(), moment(key.Created), key.scopes())
+			t.row(key.ID, key.Name, key.Tenant, keyState(key), moment(key.Created.Time), strings.Join(key.Scopes, " "))
 		}
 		return t.flush()
 	})
 }
 
-// state says whether a key is good.
-func (k *apiKey) state() string {
+// keyState says whether a key is good.
+func keyState(k *client.Key) string {
 	switch {
 	case k.Revoked != nil:
 		return "revoked"
-	case k.Expires != nil && !time.Now().Before(*k.Expires):
+	case k.Expires != nil && !time.Now().Before(k.Expires.Time):
 		return "expired"
 	}
 	return "good"
-}
-
-func (k *apiKey) scopes() string {
-	var texts []string
-	for _, grant := range k.Scopes {
-		texts = append(texts, grant.String())
-	}
-	return strings.Join(texts, " ")
 }
 
 // keyShowCmd shows a key.
@@ -176,35 +177,35 @@ type keyShowCmd struct {
 // Run shows it.
 func (c *keyShowCmd) Run(ctx context.Context, asked *stops) error {
 	return c.use(ctx, asked, func(ctx context.Context, keys apiKeys) error {
-		key, err := keys.show(ctx, c.ID)
+		key, err := keys.Show(ctx, c.ID)
 		if err != nil {
 			return err
 		}
-		return c.show(key)
+		return c.show(&key)
 	})
 }
 
 // show prints all of a key but its text.
-func (p *keyPlace) show(key *apiKey) error {
+func (p *keyPlace) show(key *client.Key) error {
 	if p.JSON {
-		return printObject(key.object())
+		return printKey(key)
 	}
 	t := newTable(stdout)
 	t.row("key", key.ID)
 	t.row("name", key.Name)
-	t.row("tenant", string(key.Tenant))
-	t.row("state", key.state())
-	t.row("scopes", key.scopes())
+	t.row("tenant", key.Tenant)
+	t.row("state", keyState(key))
+	t.row("scopes", strings.Join(key.Scopes, " "))
 	if len(key.Limits) > 0 {
-		t.row("limits", key.Limits.String())
+		t.row("limits", quota.FromPlain(key.Limits).String())
 	}
-	t.row("created", moment(key.Created))
+	t.row("created", moment(key.Created.Time))
 	for _, at := range []struct {
 		what string
-		when *time.Time
+		when *client.Time
 	}{{"rotated", key.Rotated}, {"expires", key.Expires}, {"revoked", key.Revoked}} {
 		if at.when != nil {
-			t.row(at.what, moment(*at.when))
+			t.row(at.what, moment(at.when.Time))
 		}
 	}
 	return t.flush()
@@ -229,11 +230,11 @@ func (c *keyLimitCmd) Run(ctx context.Context, asked *stops) error {
 		return err
 	}
 	return c.use(ctx, asked, func(ctx context.Context, keys apiKeys) error {
-		key, err := keys.limit(ctx, c.ID, limits)
+		key, err := keys.Limit(ctx, c.ID, limits.Plain())
 		if err != nil {
 			return err
 		}
-		return c.show(key)
+		return c.show(&key)
 	})
 }
 
@@ -247,11 +248,11 @@ type keyRotateCmd struct {
 // Run does that.
 func (c *keyRotateCmd) Run(ctx context.Context, asked *stops) error {
 	return c.use(ctx, asked, func(ctx context.Context, keys apiKeys) error {
-		key, err := keys.rotate(ctx, c.ID)
+		key, err := keys.Rotate(ctx, c.ID)
 		if err != nil {
 			return err
 		}
-		return c.showText(key)
+		return c.showText(&key)
 	})
 }
 
@@ -267,7 +268,7 @@ func (c *keyRevokeCmd) Run(ctx context.Context, asked *stops) error {
 	return c.use(ctx, asked, func(ctx context.Context, keys apiKeys) error {
 		var errs []error
 		for _, id := range c.IDs {
-			if err := keys.revoke(ctx, id); err != nil {
+			if err := keys.Revoke(ctx, id); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", id, err))
 			}
 		}

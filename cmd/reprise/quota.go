@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 
 	"reprise"
+	"reprise/client"
 	"reprise/internal/api"
 	"reprise/internal/apikey"
 	"reprise/internal/identity"
@@ -175,14 +174,6 @@ func (*quotaCmd) Help() string {
 	return `Shows the usage of each quota of the principal and of its tenant, and the limit if there is one. If replicas share a store, streams and bytes are those of all replicas, and the other values are those of the replica that answers. Quotas are set by --limit of "reprise key add", and by --limit-principal and --limit-tenant of "reprise serve".`
 }
 
-// quotaShown is one quota as the server shows it.
-type quotaShown struct {
-	Quota quota.Name `json:"quota"`
-	Of    quota.Of   `json:"of"`
-	Used  int64      `json:"used"`
-	Limit *int64     `json:"limit"`
-}
-
 // Run shows them.
 func (c *quotaCmd) Run(ctx context.Context, asked *stops) error {
 	server, err := c.Server.client()
@@ -191,18 +182,8 @@ func (c *quotaCmd) Run(ctx context.Context, asked *stops) error {
 	}
 	ctx, release := asked.context(ctx)
 	defer release()
-	query := url.Values{}
-	if c.Tenant != "" {
-		query.Set("tenant", c.Tenant)
-	}
-	if c.Principal != "" {
-		query.Set("principal", c.Principal)
-	}
-	var shown struct {
-		Quotas []quotaShown `json:"quotas"`
-	}
-	path := strings.TrimSuffix("/v1/quota?"+query.Encode(), "?")
-	if err := askJSON(ctx, server, http.MethodGet, path, nil, &shown); err != nil {
+	shown, err := server.Quotas(ctx, c.Tenant, c.Principal)
+	if err != nil {
 		return err
 	}
 	t := newTable(stdout, "QUOTA", "OF", "USED", "LIMIT")
@@ -216,16 +197,16 @@ func (c *quotaCmd) Run(ctx context.Context, asked *stops) error {
 		}
 		limit := "none"
 		if q.Limit != nil {
-			limit = q.text(*q.Limit)
+			limit = amount(q, *q.Limit)
 		}
-		t.row(string(q.Quota), string(q.Of), q.text(q.Used), limit)
+		t.row(q.Name, q.Of, amount(q, q.Used), limit)
 	}
 	return t.flush()
 }
 
-// text is an amount for people.
-func (q *quotaShown) text(n int64) string {
-	if q.Quota.IsSize() {
+// amount is an amount of a quota for people.
+func amount(q *client.Quota, n int64) string {
+	if quota.Name(q.Name).IsSize() {
 		return byteCount(n).String()
 	}
 	return strconv.FormatInt(n, 10)

@@ -1,12 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -30,70 +28,30 @@ func (*scheduleCmd) Help() string {
 	return `A schedule starts one execution at each of its slots, even if several replicas share the store. The id of the execution consists of the id of the schedule and the time of the slot. Its label "schedule" is the id of the schedule, so that "reprise list" finds all executions of a schedule.`
 }
 
-// scheduleShown is a schedule as the server shows it.
-type scheduleShown struct {
-	ID        string `json:"id"`
-	Cron      string `json:"cron"`
-	Zone      string `json:"zone"`
-	Overlap   string `json:"overlap"`
-	Missed    string `json:"missed"`
-	Execution struct {
-		Argv     []string `json:"argv"`
-		Command  string   `json:"command"`
-		Language string   `json:"language"`
-	} `json:"execution"`
-	Created  time.Time  `json:"created"`
-	Next     *time.Time `json:"next"`
-	Disabled *struct {
-		Reason string `json:"reason"`
-	} `json:"disabled"`
-	Slots []struct {
-		At        time.Time `json:"at"`
-		Outcome   string    `json:"outcome"`
-		Execution string    `json:"execution"`
-		Error     string    `json:"error"`
-		Count     int       `json:"count"`
-	} `json:"slots"`
-
-	raw json.RawMessage
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (s *scheduleShown) UnmarshalJSON(text []byte) error {
-	type plain scheduleShown
-	s.raw = append(json.RawMessage{}, text...)
-	return json.Unmarshal(text, (*plain)(s))
-}
-
-func (s *scheduleShown) next() string {
+// nextSlot says when a schedule starts something.
+func nextSlot(s *client.Schedule) string {
 	if s.Disabled != nil {
 		return "disabled"
 	}
 	if s.Next == nil {
 		return "-"
 	}
-	return moment(*s.Next)
+	return moment(s.Next.Time)
 }
 
-func (s *scheduleShown) program() string {
-	switch {
-	case s.Execution.Command != "":
-		return s.Execution.Command
-	case s.Execution.Language != "":
-		return s.Execution.Language
-	}
-	return strings.Join(s.Execution.Argv, " ")
+func scheduledProgram(s *client.Schedule) string {
+	return cmp.Or(s.Execution.Command, s.Execution.Language, strings.Join(s.Execution.Argv, " "))
 }
 
-// schedules sends a request below /v1/schedules and reads the JSON of the answer into out, if that is not nil.
-func (c *connect) schedules(ctx context.Context, asked *stops, method, path string, body, out any) error {
+// with calls do with a client of the server, until the first signal.
+func (c *connect) with(ctx context.Context, asked *stops, do func(context.Context, *client.Client) error) error {
 	ctx, release := asked.context(ctx)
 	defer release()
 	server, err := c.client()
 	if err != nil {
 		return err
 	}
-	return askJSON(ctx, server, method, "/v1/schedules"+path, body, out)
+	return do(ctx, server)
 }
 
 // scheduleAddCmd makes a schedule.
@@ -136,18 +94,19 @@ func (c *scheduleAddCmd) Run(ctx context.Context, asked *stops) error {
 		}
 		start.Env[name] = value
 	}
-	body := map[string]any{
-		"cron": c.Cron, "zone": c.Zone, "overlap": c.Overlap, "missed": c.Missed, "execution": start,
-	}
-	var made scheduleShown
-	if err := c.schedules(ctx, asked, http.MethodPost, "", body, &made); err != nil {
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		made, err := server.Schedules().Create(ctx, client.ScheduleRequest{
+			Cron: c.Cron, Zone: c.Zone, Overlap: c.Overlap, Missed: c.Missed, Execution: start,
+		})
+		if err != nil {
+			return err
+		}
+		if c.JSON {
+			return printObject(made.Raw)
+		}
+		_, err = fmt.Fprintln(stdout, made.ID)
 		return err
-	}
-	if c.JSON {
-		return printObject(made.raw)
-	}
-	_, err = fmt.Fprintln(stdout, made.ID)
-	return err
+	})
 }
 
 // scheduleListCmd lists the schedules.
@@ -159,24 +118,24 @@ type scheduleListCmd struct {
 
 // Run lists them.
 func (c *scheduleListCmd) Run(ctx context.Context, asked *stops) error {
-	var answer struct {
-		Schedules []scheduleShown `json:"schedules"`
-	}
-	if err := c.schedules(ctx, asked, http.MethodGet, "", nil, &answer); err != nil {
-		return err
-	}
-	t := newTable(stdout, "ID", "CRON", "ZONE", "NEXT", "COMMAND")
-	for i := range answer.Schedules {
-		s := &answer.Schedules[i]
-		if c.JSON {
-			if err := printObject(s.raw); err != nil {
-				return err
-			}
-			continue
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		list, err := server.Schedules().List(ctx)
+		if err != nil {
+			return err
 		}
-		t.row(s.ID, s.Cron, s.Zone, s.next(), clip(s.program(), 60))
-	}
-	return t.flush()
+		t := newTable(stdout, "ID", "CRON", "ZONE", "NEXT", "COMMAND")
+		for i := range list {
+			s := &list[i]
+			if c.JSON {
+				if err := printObject(s.Raw); err != nil {
+					return err
+				}
+				continue
+			}
+			t.row(s.ID, s.Cron, s.Zone, nextSlot(s), clip(scheduledProgram(s), 60))
+		}
+		return t.flush()
+	})
 }
 
 // scheduleShowCmd shows a schedule.
@@ -189,32 +148,34 @@ type scheduleShowCmd struct {
 
 // Run shows it.
 func (c *scheduleShowCmd) Run(ctx context.Context, asked *stops) error {
-	var s scheduleShown
-	if err := c.schedules(ctx, asked, http.MethodGet, "/"+url.PathEscape(c.ID), nil, &s); err != nil {
-		return err
-	}
-	if c.JSON {
-		return printObject(s.raw)
-	}
-	t := newTable(stdout)
-	t.row("schedule", s.ID)
-	t.row("cron", s.Cron)
-	t.row("zone", s.Zone)
-	t.row("command", s.program())
-	t.row("overlap", s.Overlap)
-	t.row("missed", s.Missed)
-	t.row("next", s.next())
-	if s.Disabled != nil {
-		t.row("reason", s.Disabled.Reason)
-	}
-	for _, slot := range s.Slots {
-		text := slot.Outcome
-		if slot.Count > 1 {
-			text = strconv.Itoa(slot.Count) + " " + text
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		s, err := server.Schedules().Show(ctx, c.ID)
+		if err != nil {
+			return err
 		}
-		t.row(moment(slot.At), strings.Join([]string{text, slot.Execution, slot.Error}, " "))
-	}
-	return t.flush()
+		if c.JSON {
+			return printObject(s.Raw)
+		}
+		t := newTable(stdout)
+		t.row("schedule", s.ID)
+		t.row("cron", s.Cron)
+		t.row("zone", s.Zone)
+		t.row("command", scheduledProgram(&s))
+		t.row("overlap", s.Overlap)
+		t.row("missed", s.Missed)
+		t.row("next", nextSlot(&s))
+		if s.Disabled != nil {
+			t.row("reason", s.Disabled.Reason)
+		}
+		for _, slot := range s.Slots {
+			text := slot.Outcome
+			if slot.Count > 1 {
+				text = strconv.Itoa(slot.Count) + " " + text
+			}
+			t.row(moment(slot.At.Time), strings.Join([]string{text, slot.Execution, slot.Error}, " "))
+		}
+		return t.flush()
+	})
 }
 
 // scheduleDisableCmd stops a schedule.
@@ -226,7 +187,10 @@ type scheduleDisableCmd struct {
 
 // Run stops it.
 func (c *scheduleDisableCmd) Run(ctx context.Context, asked *stops) error {
-	return c.schedules(ctx, asked, http.MethodPost, "/"+url.PathEscape(c.ID)+"/disable", nil, nil)
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		_, err := server.Schedules().Disable(ctx, c.ID)
+		return err
+	})
 }
 
 // scheduleEnableCmd lets a schedule go on.
@@ -238,7 +202,10 @@ type scheduleEnableCmd struct {
 
 // Run does that.
 func (c *scheduleEnableCmd) Run(ctx context.Context, asked *stops) error {
-	return c.schedules(ctx, asked, http.MethodPost, "/"+url.PathEscape(c.ID)+"/enable", nil, nil)
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		_, err := server.Schedules().Enable(ctx, c.ID)
+		return err
+	})
 }
 
 // scheduleRemoveCmd removes schedules.
@@ -250,9 +217,11 @@ type scheduleRemoveCmd struct {
 
 // Run removes them, as many as it can.
 func (c *scheduleRemoveCmd) Run(ctx context.Context, asked *stops) error {
-	var errs []error
-	for _, id := range c.IDs {
-		errs = append(errs, c.schedules(ctx, asked, http.MethodDelete, "/"+url.PathEscape(id), nil, nil))
-	}
-	return errors.Join(errs...)
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		var errs []error
+		for _, id := range c.IDs {
+			errs = append(errs, server.Schedules().Remove(ctx, id))
+		}
+		return errors.Join(errs...)
+	})
 }

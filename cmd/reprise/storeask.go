@@ -32,7 +32,7 @@ func (p *storePlace) askOr(ctx context.Context, asked *stops, ask func(context.C
 		return ask(ctx, server)
 	}
 	if p.Place.url == "" && p.Data == "" && p.Store.url == "" {
-		server, err := p.Server.client()
+		server, err := p.Server.clientWith(client.Options{GiveUpFirst: -1}) // it need not be there
 		if err != nil {
 			return err
 		}

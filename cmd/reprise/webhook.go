@@ -2,15 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"reprise/client"
 )
@@ -31,46 +27,15 @@ func (*webhookCmd) Help() string {
 	return `The server sends a signed POST at the end of each execution, or for each event of streams, until the receiver answers with 2xx. Requests have the headers of Standard Webhooks, so the libraries of that project verify them. The id in webhook-id is the same for each attempt.`
 }
 
-// webhookShown is a webhook as the server shows it.
-type webhookShown struct {
-	ID       string    `json:"id"`
-	URL      string    `json:"url"`
-	Source   string    `json:"source"`
-	Stream   string    `json:"stream"`
-	Prefix   string    `json:"prefix"`
-	Types    []string  `json:"types"`
-	Created  time.Time `json:"created"`
-	Secret   string    `json:"secret"`
-	Disabled *struct {
-		Reason string `json:"reason"`
-	} `json:"disabled"`
-	Progress struct {
-		Queued  uint64     `json:"queued"`
-		Sent    uint64     `json:"sent"`
-		Dropped uint64     `json:"dropped"`
-		Failing *time.Time `json:"failing"`
-		Error   string     `json:"error"`
-	} `json:"progress"`
-
-	raw json.RawMessage
-}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (w *webhookShown) UnmarshalJSON(text []byte) error {
-	type plain webhookShown
-	w.raw = append(json.RawMessage{}, text...)
-	return json.Unmarshal(text, (*plain)(w))
-}
-
-func (w *webhookShown) state() string {
+func webhookState(w *client.Webhook) string {
 	if w.Disabled != nil {
 		return "disabled"
 	}
 	return "good"
 }
 
-// about says what a webhook tells of.
-func (w *webhookShown) about() string {
+// webhookAbout says what a webhook tells of.
+func webhookAbout(w *client.Webhook) string {
 	switch {
 	case w.Stream != "":
 		return w.Stream
@@ -81,18 +46,13 @@ func (w *webhookShown) about() string {
 }
 
 // showSecret prints a secret that was made: alone on stdout, for programs.
-func (w *webhookShown) showSecret(asJSON bool) error {
+func showSecret(w *client.Webhook, asJSON bool) error {
 	if asJSON {
-		return printObject(w.raw)
+		return printObject(w.Raw)
 	}
 	fmt.Fprintf(os.Stderr, "webhook %s, whose secret is not shown again:\n", w.ID)
 	_, err := fmt.Fprintln(stdout, w.Secret)
 	return err
-}
-
-// askWebhooks sends a request below /v1/webhooks and reads the JSON of the answer into out, if that is not nil.
-func askWebhooks(ctx context.Context, server *client.Client, method, path string, body, out any) error {
-	return askJSON(ctx, server, method, "/v1/webhooks"+path, body, out)
 }
 
 // webhookAddCmd makes a webhook.
@@ -111,36 +71,24 @@ type webhookAddCmd struct {
 
 // Run makes it.
 func (c *webhookAddCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	body := map[string]any{"url": c.Receiver}
+	q := client.WebhookRequest{URL: c.Receiver, Stream: c.Stream, Prefix: c.Prefix, Types: c.Types}
 	if c.Stream != "" || c.Streams {
-		body["source"] = "streams"
-	}
-	for name, text := range map[string]string{"stream": c.Stream, "prefix": c.Prefix} {
-		if text != "" {
-			body[name] = text
-		}
-	}
-	if len(c.Types) > 0 {
-		body["types"] = c.Types
+		q.Source = "streams"
 	}
 	if c.SecretFile != "" {
 		text, err := os.ReadFile(c.SecretFile)
 		if err != nil {
 			return &exit{code: exitUsage, err: err}
 		}
-		body["secret"] = strings.TrimSpace(string(text))
+		q.Secret = strings.TrimSpace(string(text))
 	}
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	var made webhookShown
-	if err := askWebhooks(ctx, server, http.MethodPost, "", body, &made); err != nil {
-		return err
-	}
-	return made.showSecret(c.JSON)
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		made, err := server.Webhooks().Create(ctx, q)
+		if err != nil {
+			return err
+		}
+		return showSecret(&made, c.JSON)
+	})
 }
 
 // webhookListCmd lists the webhooks.
@@ -152,30 +100,24 @@ type webhookListCmd struct {
 
 // Run lists them.
 func (c *webhookListCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	var answer struct {
-		Webhooks []webhookShown `json:"webhooks"`
-	}
-	if err := askWebhooks(ctx, server, http.MethodGet, "", nil, &answer); err != nil {
-		return err
-	}
-	t := newTable(stdout, "ID", "STATE", "ABOUT", "CREATED", "URL")
-	for i := range answer.Webhooks {
-		w := &answer.Webhooks[i]
-		if c.JSON {
-			if err := printObject(w.raw); err != nil {
-				return err
-			}
-			continue
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		list, err := server.Webhooks().List(ctx)
+		if err != nil {
+			return err
 		}
-		t.row(w.ID, w.state(), w.about(), moment(w.Created), w.URL)
-	}
-	return t.flush()
+		t := newTable(stdout, "ID", "STATE", "ABOUT", "CREATED", "URL")
+		for i := range list {
+			w := &list[i]
+			if c.JSON {
+				if err := printObject(w.Raw); err != nil {
+					return err
+				}
+				continue
+			}
+			t.row(w.ID, webhookState(w), webhookAbout(w), moment(w.Created.Time), w.URL)
+		}
+		return t.flush()
+	})
 }
 
 // webhookShowCmd shows a webhook.
@@ -188,47 +130,39 @@ type webhookShowCmd struct {
 
 // Run shows it.
 func (c *webhookShowCmd) Run(ctx context.Context, asked *stops) error {
-	return c.ask(ctx, asked, http.MethodGet, c.ID, "", func(w *webhookShown) error {
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		w, err := server.Webhooks().Show(ctx, c.ID)
+		if err != nil {
+			return err
+		}
 		if c.JSON {
-			return printObject(w.raw)
+			return printObject(w.Raw)
 		}
 		t := newTable(stdout)
 		t.row("webhook", w.ID)
 		t.row("url", w.URL)
-		t.row("about", w.about())
+		t.row("about", webhookAbout(&w))
 		if len(w.Types) > 0 {
 			t.row("types", strings.Join(w.Types, " "))
 		}
-		t.row("state", w.state())
+		t.row("state", webhookState(&w))
 		if w.Disabled != nil {
 			t.row("reason", w.Disabled.Reason)
 		}
-		t.row("created", moment(w.Created))
-		p := &w.Progress
+		t.row("created", moment(w.Created.Time))
+		p := w.Progress
+		if p == nil {
+			p = &client.WebhookProgress{}
+		}
 		t.row("sent", strconv.FormatUint(p.Sent, 10)+" of "+strconv.FormatUint(p.Queued, 10))
 		if p.Dropped > 0 {
 			t.row("dropped", strconv.FormatUint(p.Dropped, 10))
 		}
 		if p.Failing != nil {
-			t.row("failing", "since "+moment(*p.Failing)+": "+p.Error)
+			t.row("failing", "since "+moment(p.Failing.Time)+": "+p.Error)
 		}
 		return t.flush()
 	})
-}
-
-// ask sends a request about one webhook and hands over the answer.
-func (c *connect) ask(ctx context.Context, asked *stops, method, id, act string, then func(*webhookShown) error) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	var w webhookShown
-	if err := askWebhooks(ctx, server, method, "/"+url.PathEscape(id)+act, nil, &w); err != nil {
-		return err
-	}
-	return then(&w)
 }
 
 // webhookRotateCmd gives a webhook another secret.
@@ -241,8 +175,12 @@ type webhookRotateCmd struct {
 
 // Run does that.
 func (c *webhookRotateCmd) Run(ctx context.Context, asked *stops) error {
-	return c.ask(ctx, asked, http.MethodPost, c.ID, "/rotate", func(w *webhookShown) error {
-		return w.showSecret(c.JSON)
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		w, err := server.Webhooks().Rotate(ctx, c.ID)
+		if err != nil {
+			return err
+		}
+		return showSecret(&w, c.JSON)
 	})
 }
 
@@ -255,7 +193,10 @@ type webhookEnableCmd struct {
 
 // Run does that.
 func (c *webhookEnableCmd) Run(ctx context.Context, asked *stops) error {
-	return c.ask(ctx, asked, http.MethodPost, c.ID, "/enable", func(*webhookShown) error { return nil })
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		_, err := server.Webhooks().Enable(ctx, c.ID)
+		return err
+	})
 }
 
 // webhookTestCmd sends a message once.
@@ -267,25 +208,17 @@ type webhookTestCmd struct {
 
 // Run sends it.
 func (c *webhookTestCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		answer, err := server.Webhooks().Test(ctx, c.ID)
+		if err == nil && answer.Error != "" {
+			err = errors.New(answer.Error)
+		}
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(stdout, "the receiver answered with", answer.Status)
 		return err
-	}
-	var answer struct {
-		Status int    `json:"status"`
-		Error  string `json:"error"`
-	}
-	err = askWebhooks(ctx, server, http.MethodPost, "/"+url.PathEscape(c.ID)+"/test", nil, &answer)
-	if err == nil && answer.Error != "" {
-		err = errors.New(answer.Error)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(stdout, "the receiver answered with", answer.Status)
-	return err
+	})
 }
 
 // webhookRemoveCmd removes webhooks.
@@ -297,15 +230,11 @@ type webhookRemoveCmd struct {
 
 // Run removes them, as many as it can.
 func (c *webhookRemoveCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, id := range c.IDs {
-		errs = append(errs, askWebhooks(ctx, server, http.MethodDelete, "/"+url.PathEscape(id), nil, nil))
-	}
-	return errors.Join(errs...)
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		var errs []error
+		for _, id := range c.IDs {
+			errs = append(errs, server.Webhooks().Remove(ctx, id))
+		}
+		return errors.Join(errs...)
+	})
 }

@@ -142,9 +142,8 @@ func TestWebhooksGoOnAfterAKill(t *testing.T) {
 	f := &hookFixture{T: t, dir: t.TempDir()}
 	server := f.start("data", "127.0.0.1:0")
 	r := newHookReceiver(t)
-	var hook webhookShown
 	c := f.client(server, "data")
-	if err := askWebhooks(t.Context(), c, http.MethodPost, "", map[string]any{"url": r.URL}, &hook); err != nil {
+	if _, err := c.Webhooks().Create(t.Context(), client.WebhookRequest{URL: r.URL}); err != nil {
 		t.Fatal(err)
 	}
 	ids := []string{f.run(c)}
@@ -175,7 +174,7 @@ func TestWebhooksOfReplicas(t *testing.T) {
 	one, two := f.start("one", "127.0.0.1:0"), f.start("two", "127.0.0.1:0")
 	a, b := f.client(one, "secrets"), f.client(two, "secrets")
 	r := newHookReceiver(t)
-	if err := askWebhooks(t.Context(), a, http.MethodPost, "", map[string]any{"url": r.URL}, nil); err != nil {
+	if _, err := a.Webhooks().Create(t.Context(), client.WebhookRequest{URL: r.URL}); err != nil {
 		t.Fatal(err)
 	}
 	var ids []string

@@ -5,29 +5,13 @@ import (
 	"net/http"
 
 	"reprise"
+	"reprise/client"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/metrics"
 	"reprise/internal/quota"
 	"reprise/internal/web"
 )
-
-// quotaBody is the usage of a principal and its tenant, with their limits.
-type quotaBody struct {
-	Tenant reprise.Tenant `json:"tenant"`
-	// Principal is null if only the tenant was requested.
-	Principal *string     `json:"principal"`
-	Quotas    []quotaLine `json:"quotas"`
-}
-
-// quotaLine is one quota of the principal or of its tenant.
-type quotaLine struct {
-	Quota quota.Name `json:"quota"`
-	Of    quota.Of   `json:"of"`
-	Used  int64      `json:"used"`
-	// Limit is null if there is no limit.
-	Limit *int64 `json:"limit"`
-}
 
 // showQuota answers with the usage of the sender. An administrator may request that of another tenant or principal.
 func (s *Server) showQuota(x *web.Exchange) error {
@@ -53,7 +37,7 @@ func (s *Server) showQuota(x *web.Exchange) error {
 			who = named.Holder()
 		}
 	}
-	body := quotaBody{Tenant: who.Tenant, Quotas: []quotaLine{}}
+	body := client.Quotas{Tenant: string(who.Tenant), Quotas: []client.Quota{}}
 	if who.Principal != "" {
 		body.Principal = &who.Principal
 		body.Quotas = s.quotaLines(who, quota.OfPrincipal)
@@ -63,14 +47,14 @@ func (s *Server) showQuota(x *web.Exchange) error {
 }
 
 // quotaLines are the quotas of a principal, or of its tenant.
-func (s *Server) quotaLines(who *quota.Holder, of quota.Of) []quotaLine {
+func (s *Server) quotaLines(who *quota.Holder, of quota.Of) []client.Quota {
 	a := who.Account
 	if of == quota.OfTenant {
 		a.Principal = ""
 	}
-	var lines []quotaLine
+	var lines []client.Quota
 	for _, name := range s.opts.Quotas.Names() {
-		line := quotaLine{Quota: name, Of: of, Used: s.used(a, name)}
+		line := client.Quota{Name: string(name), Of: string(of), Used: s.used(a, name)}
 		bound, ok := s.opts.Quotas.Limit(who, of, name)
 		if name == quota.Bytes && of == quota.OfTenant && !ok {
 			bound = s.log.Usage().MaxTenantBytes

@@ -1,12 +1,13 @@
 package apikey
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"time"
 
 	"reprise"
-	"reprise/internal/execution"
+	"reprise/client"
 	"reprise/internal/identity"
 	"reprise/internal/quota"
 	"reprise/internal/web"
@@ -28,27 +29,47 @@ func (a API) Routes(m *web.Mux) {
 
 // keyBody is how an API key is shown.
 type keyBody struct {
-	ID      string           `json:"id"`
-	Name    string           `json:"name"`
-	Tenant  reprise.Tenant   `json:"tenant"`
-	Scopes  []identity.Grant `json:"scopes"`
-	Limits  quota.Limits     `json:"limits,omitempty"`
-	Created wire.Time        `json:"created"`
-	Rotated *wire.Time       `json:"rotated"`
-	Expires *wire.Time       `json:"expires"`
-	Revoked *wire.Time       `json:"revoked"`
-	// Key is the text of a new key, and "" otherwise.
-	Key   string     `json:"key,omitempty"`
+	client.Key
 	Links wire.Links `json:"links"`
 }
 
 func bodyOf(k *Key, text string) keyBody {
-	return keyBody{
-		ID: k.ID, Name: k.Name, Tenant: k.Tenant, Scopes: k.Scopes, Limits: k.Limits,
-		Created: wire.At(k.Created), Rotated: wire.Given(k.Rotated), Expires: wire.Given(k.Expires),
-		Revoked: wire.Given(k.Revoked),
-		Key:     text, Links: wire.Links{Self: keyPath(k.ID)},
+	return keyBody{k.Shown(text), wire.Links{Self: keyPath(k.ID)}}
+}
+
+// Shown is how k is shown, with the text of the key where it was just made.
+func (k *Key) Shown(text string) client.Key {
+	shown := client.Key{
+		ID: k.ID, Name: k.Name, Tenant: string(k.Tenant), Scopes: make([]string, len(k.Scopes)),
+		Limits: k.Limits.Plain(), Created: wire.At(k.Created), Rotated: wire.Given(k.Rotated),
+		Expires: wire.Given(k.Expires), Revoked: wire.Given(k.Revoked), Key: text,
 	}
+	for i, grant := range k.Scopes {
+		shown.Scopes[i] = grant.String()
+	}
+	return shown
+}
+
+// RequestOf reads the form of a Request that clients send. Field finds the member in the error.
+func RequestOf(body *client.KeyRequest) (Request, error) {
+	q := Request{
+		Name: body.Name, Tenant: cmp.Or(reprise.Tenant(body.Tenant), reprise.DefaultTenant),
+		Limits: quota.FromPlain(body.Limits),
+	}
+	for _, text := range body.Scopes {
+		grant, err := identity.ParseGrant(text)
+		if err != nil {
+			return q, &errField{"scopes", err.Error()}
+		}
+		q.Scopes = append(q.Scopes, grant)
+	}
+	switch ttl := time.Duration(body.TTL); {
+	case ttl < 0 || ttl > 0 && ttl < time.Second:
+		return q, &errField{"ttl", "a key is good for at least 1s"}
+	case ttl > 0:
+		q.Expires = time.Now().Add(ttl)
+	}
+	return q, nil
 }
 
 func keyPath(id string) string { return "/v1/keys/" + url.PathEscape(id) }
@@ -72,43 +93,29 @@ func (a API) show(x *web.Exchange) error {
 }
 
 func (a API) add(x *web.Exchange) error {
-	var body struct {
-		Name   string             `json:"name"`
-		Tenant reprise.Tenant     `json:"tenant"`
-		Scopes []string           `json:"scopes"`
-		Limits quota.Limits       `json:"limits"`
-		TTL    execution.Duration `json:"ttl"`
-	}
+	var body client.KeyRequest
 	if err := x.DecodeBody(&body); err != nil {
 		return err
 	}
-	q := Request{Name: body.Name, Tenant: body.Tenant, Limits: body.Limits}
-	if q.Tenant == "" {
-		q.Tenant = reprise.DefaultTenant
-	}
-	for _, text := range body.Scopes {
-		grant, err := identity.ParseGrant(text)
-		if err != nil {
-			return web.Unprocessable("scopes", err.Error())
-		}
-		q.Scopes = append(q.Scopes, grant)
-	}
-	switch {
-	case body.TTL < 0 || body.TTL > 0 && time.Duration(body.TTL) < time.Second:
-		return web.Unprocessable("ttl", "a key is good for at least 1s")
-	case body.TTL > 0:
-		q.Expires = time.Now().Add(time.Duration(body.TTL))
+	q, err := RequestOf(&body)
+	if err != nil {
+		return refusal(err)
 	}
 	key, text, err := a.Keys.Add(x.R.Context(), q)
-	if field, reason := Field(err); field != "" {
-		return web.Unprocessable(field, reason)
-	}
 	if err != nil {
-		return err
+		return refusal(err)
 	}
 	x.Made(keyPath(key.ID))
 	x.W.Header().Set("Location", keyPath(key.ID))
 	return x.Answer(http.StatusCreated, bodyOf(&key, text))
+}
+
+// refusal names the member that err is about, if it is about one.
+func refusal(err error) error {
+	if field, reason := Field(err); field != "" {
+		return web.Unprocessable(field, reason)
+	}
+	return err
 }
 
 func (a API) rotate(x *web.Exchange) error {
@@ -130,11 +137,8 @@ func (a API) limit(x *web.Exchange) error {
 		return web.Unprocessable("limits", "it is an object with bounds by quota, {} for none of its own")
 	}
 	key, err := a.Keys.SetLimits(x.R.Context(), x.R.PathValue("id"), body.Limits)
-	if field, reason := Field(err); field != "" {
-		return web.Unprocessable(field, reason)
-	}
 	if err != nil {
-		return err
+		return refusal(err)
 	}
 	return x.Answer(http.StatusOK, bodyOf(&key, ""))
 }

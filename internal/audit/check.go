@@ -6,18 +6,11 @@ import (
 	"fmt"
 
 	"reprise"
+	"reprise/client"
 )
 
 // Found is what Check has found.
-type Found struct {
-	// Records and Writers are the numbers of records and of writers.
-	Records int `json:"records"`
-	Writers int `json:"writers"`
-	// First is the seq of the first record that is kept.
-	First uint64 `json:"first"`
-	// Wrong are the found faults, at most 100. It is empty for an unchanged trail.
-	Wrong []string `json:"wrong"`
-}
+type Found = client.AuditCheck
 
 const maxWrong = 100
 

@@ -3,9 +3,9 @@ package audit
 import (
 	"encoding/json"
 	"strings"
-	"time"
 
 	"reprise"
+	"reprise/client"
 )
 
 // Tenant owns the stream of the records, and nothing else.
@@ -18,28 +18,13 @@ var StreamKey = reprise.StreamKey{Tenant: Tenant, Name: "audit"}
 const EventType = "audit"
 
 // Entry is one act, or several of a kind that were refused.
-type Entry struct {
-	Time time.Time `json:"time"`
-	// Principal and Tenant identify the sender, "" for an unknown one.
-	Principal string         `json:"principal"`
-	Tenant    reprise.Tenant `json:"tenant"`
-	// Act is the requested operation: a method and a route of the API, or "MCP" and a tool.
-	Act string `json:"act"`
-	// Object is the object of the operation: a path of the API, or the id of an execution.
-	Object string `json:"object,omitempty"`
-	// Remote is the address that the request came from, Request its id.
-	Remote  string `json:"remote,omitempty"`
-	Request string `json:"request,omitempty"`
-	// Result is "" for an act that was allowed, or the code by which it was refused, Count times since Time.
-	Result string `json:"result,omitempty"`
-	Count  int    `json:"count,omitempty"`
-}
+type Entry = client.AuditEntry
 
 // maxText bounds each text of an entry.
 const maxText = 512
 
 // clean makes texts of what clients have sent that look the same after they were kept as JSON.
-func (e *Entry) clean() {
+func clean(e *Entry) {
 	for _, text := range []*string{&e.Principal, &e.Act, &e.Object, &e.Remote, &e.Request, &e.Result} {
 		if len(*text) > maxText {
 			*text = (*text)[:maxText]
@@ -49,15 +34,7 @@ func (e *Entry) clean() {
 }
 
 // record is the stored form of an Entry.
-type record struct {
-	Entry
-	// Writer names the chain, and N numbers its records from 1.
-	Writer string `json:"writer"`
-	N      uint64 `json:"n"`
-	// Prev is the Code of the previous record in the chain, or for the first one that of the newest record of all.
-	Prev string `json:"prev"`
-	Code string `json:"code,omitempty"`
-}
+type record client.AuditRecord
 
 // label is what codes are made under.
 const label = "reprise audit record 1"

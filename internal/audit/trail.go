@@ -174,7 +174,7 @@ func (t *Trail) add(e Entry, done chan<- error) error {
 	if len(t.waiting) >= maxWaiting {
 		return fmt.Errorf("%w: %d records wait to be kept", reprise.ErrUnavailable, len(t.waiting))
 	}
-	e.clean()
+	clean(&e)
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
@@ -196,7 +196,7 @@ func (t *Trail) wake() {
 // Refuse counts an entry with a Result. Time, Count and Request are not looked at.
 func (t *Trail) Refuse(e Entry) {
 	e.Time, e.Count, e.Request = time.Time{}, 0, ""
-	e.clean()
+	clean(&e)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if _, known := t.refused[e]; !known && len(t.refused) >= maxRefusals {
@@ -285,7 +285,7 @@ func (t *Trail) keep(list []pending) error {
 		}
 	}
 	for _, p := range list {
-		rec := record{Entry: p.entry, Writer: t.writer, N: t.n + 1, Prev: t.prev}
+		rec := record{AuditEntry: p.entry, Writer: t.writer, N: t.n + 1, Prev: t.prev}
 		if err := rec.seal(t.keys); err != nil {
 			return err
 		}

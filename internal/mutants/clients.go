@@ -5,6 +5,39 @@ package main
 // clientMutants are faults in clients, and in what the wire promises them.
 var clientMutants = []mutant{
 	{
+		name: "a schedule is made twice", rule: "decision 60",
+		file: "client/noun.go", old: "	r.once = true\n	return answer[T](ctx, n.client, r)\n}\n\n// ask ",
+		new: "	return answer[T](ctx, n.client, r)\n}\n\n// ask ",
+		pkg: "./client", run: "TestNounsAreAskedByPath",
+	},
+	{
+		name: "a secret is replaced twice", rule: "decision 60",
+		file: "client/webhook.go", old: "{op: \"rotate\", method: http.MethodPost, once: true}",
+		new: "{op: \"rotate\", method: http.MethodPost}",
+		pkg: "./client", run: "TestNounsAreAskedByPath",
+	},
+	{
+		name: "the text of a key is replaced twice", rule: "decision 60",
+		file: "client/key.go", old: "{op: \"rotate\", method: http.MethodPost, once: true}",
+		new: "{op: \"rotate\", method: http.MethodPost}",
+		pkg: "./client", run: "TestNounsAreAskedByPath",
+	},
+	{
+		name: "a key without limits is refused", rule: "decision 25",
+		file: "client/key.go", old: "	if limits == nil {\n", new: "	if false {\n",
+		pkg: "./client", run: "TestNounsAreAskedByPath",
+	},
+	{
+		name: "a gap of the audit log is refused", rule: "decision 60",
+		file: "client/audit.go", old: "	asked.gapEvent = true\n", new: "",
+		pkg: "./client", run: "TestNounsAreAskedByPath",
+	},
+	{
+		name: "an object that was removed is missed", rule: "decision 60",
+		file: "client/noun.go", old: "failed.Tries > 1", new: "failed.Tries > 9",
+		pkg: "./client", run: "TestRemoveAfterALostAnswer",
+	},
+	{
 		name: "calls that wait go one by one", rule: "decision 50",
 		file: "client/coalesce.go", old: "		if n > 0 && (", new: "		if n > 0 && (true || ",
 		pkg: "./client", run: "TestCallsThatWaitArePublishedTogether",

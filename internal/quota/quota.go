@@ -74,6 +74,23 @@ func (l Limits) String() string {
 	return strings.Join(texts, " ")
 }
 
+// Plain returns the bounds with plain names, as package client has them; nil for nil.
+func (l Limits) Plain() map[string]int64 { return renamed[map[string]int64](l) }
+
+// FromPlain is the inverse of Limits.Plain.
+func FromPlain(l map[string]int64) Limits { return renamed[Limits](l) }
+
+func renamed[To ~map[K]int64, K, L ~string](from map[L]int64) To {
+	if from == nil {
+		return nil
+	}
+	to := make(To, len(from))
+	for name, bound := range from {
+		to[K(name)] = bound
+	}
+	return to
+}
+
 func join(names []Name, separator string) string {
 	texts := make([]string, len(names))
 	for i, name := range names {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/client"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/web"
@@ -33,44 +34,8 @@ func (a API) Routes(m *web.Mux) {
 
 // scheduleBody is how a schedule is shown.
 type scheduleBody struct {
-	ID        string            `json:"id"`
-	Cron      string            `json:"cron"`
-	Zone      string            `json:"zone"`
-	Overlap   string            `json:"overlap"`
-	Missed    string            `json:"missed"`
-	Execution scheduledBody     `json:"execution"`
-	Principal string            `json:"principal"`
-	Created   wire.Time         `json:"created"`
-	Next      *wire.Time        `json:"next"`
-	Disabled  *scheduleDisabled `json:"disabled"`
-	// Slots are there where one schedule is shown.
-	Slots []slotBody `json:"slots,omitempty"`
+	client.Schedule
 	Links wire.Links `json:"links"`
-}
-
-// scheduledBody is the public part of a start, without code, stdin and the values of variables.
-type scheduledBody struct {
-	Argv     []string           `json:"argv,omitempty"`
-	Command  string             `json:"command,omitempty"`
-	Language string             `json:"language,omitempty"`
-	Session  string             `json:"session,omitempty"`
-	Cwd      string             `json:"cwd,omitempty"`
-	EnvNames []string           `json:"env_names,omitempty"`
-	Labels   map[string]string  `json:"labels,omitempty"`
-	Timeout  execution.Duration `json:"timeout,omitzero"`
-}
-
-type scheduleDisabled struct {
-	Since  wire.Time `json:"since"`
-	Reason string    `json:"reason"`
-}
-
-type slotBody struct {
-	At        wire.Time `json:"at"`
-	Outcome   Outcome   `json:"outcome"`
-	Execution string    `json:"execution,omitempty"`
-	Error     string    `json:"error,omitempty"`
-	Count     int       `json:"count,omitempty"`
 }
 
 // The values of "overlap" and "missed".
@@ -82,15 +47,13 @@ const (
 func schedulePath(id string) string { return schedulesPath + "/" + url.PathEscape(id) }
 
 func bodyOf(s *Schedule) scheduleBody {
-	q := &s.Execution
-	body := scheduleBody{
+	body := scheduleBody{Links: wire.Links{Self: schedulePath(s.ID)}, Schedule: client.Schedule{
 		ID: s.ID, Cron: s.Cron, Zone: s.Zone, Overlap: overlapSkip, Missed: missedSkip, Principal: s.Principal,
-		Created: wire.At(s.Created), Links: wire.Links{Self: schedulePath(s.ID)},
-		Execution: scheduledBody{
-			Argv: q.Argv, Command: q.Command, Language: q.Language, Session: q.Session, Cwd: q.Cwd,
-			EnvNames: slices.Sorted(maps.Keys(q.Env)), Labels: q.Labels, Timeout: q.Timeout,
-		},
-	}
+		Created: wire.At(s.Created),
+	}}
+	x, q := &body.Execution, &s.Execution
+	x.Argv, x.Command, x.Language, x.Session, x.Cwd = q.Argv, q.Command, q.Language, q.Session, q.Cwd
+	x.EnvNames, x.Labels, x.Timeout = slices.Sorted(maps.Keys(q.Env)), q.Labels, q.Timeout
 	if s.Overlap {
 		body.Overlap = overlapAllow
 	}
@@ -101,7 +64,7 @@ func bodyOf(s *Schedule) scheduleBody {
 		body.Next = wire.Given(&next)
 	}
 	if s.Disabled != nil {
-		body.Disabled = &scheduleDisabled{wire.At(s.Disabled.Since), s.Disabled.Reason}
+		body.Disabled = &client.Disabled{Since: wire.At(s.Disabled.Since), Reason: s.Disabled.Reason}
 	}
 	return body
 }
@@ -139,20 +102,16 @@ func (a API) show(x *web.Exchange) error {
 	}
 	body := bodyOf(&one)
 	for _, slot := range history {
-		body.Slots = append(body.Slots,
-			slotBody{wire.At(slot.At), slot.Outcome, slot.Execution, slot.Error, slot.Count})
+		body.Slots = append(body.Slots, client.ScheduleSlot{
+			At: wire.At(slot.At), Outcome: string(slot.Outcome), Execution: slot.Execution, Error: slot.Error,
+			Count: slot.Count,
+		})
 	}
 	return x.Answer(http.StatusOK, body)
 }
 
 func (a API) add(x *web.Exchange) error {
-	var body struct {
-		Cron      string            `json:"cron"`
-		Zone      string            `json:"zone"`
-		Overlap   string            `json:"overlap"`
-		Missed    string            `json:"missed"`
-		Execution execution.Request `json:"execution"`
-	}
+	var body client.ScheduleRequest
 	if err := x.DecodeBody(&body); err != nil {
 		return err
 	}
@@ -172,7 +131,8 @@ func (a API) add(x *web.Exchange) error {
 	}
 	made, err := a.Schedules.Add(x.R.Context(), Request{
 		Tenant: x.Who.Tenant, Principal: x.Who.Name, Cron: body.Cron, Zone: body.Zone,
-		Overlap: body.Overlap == overlapAllow, Once: body.Missed == missedOnce, Execution: body.Execution,
+		Overlap: body.Overlap == overlapAllow, Once: body.Missed == missedOnce,
+		Execution: execution.Request(body.Execution),
 	})
 	if err != nil {
 		return err

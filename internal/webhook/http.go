@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/client"
 	"reprise/internal/identity"
 	"reprise/internal/web"
 	"reprise/internal/wire"
@@ -31,56 +32,24 @@ func (a API) Routes(m *web.Mux) {
 
 // webhookBody is how a webhook is shown.
 type webhookBody struct {
-	ID        string           `json:"id"`
-	URL       string           `json:"url"`
-	Source    Source           `json:"source"`
-	Stream    string           `json:"stream,omitempty"`
-	Prefix    string           `json:"prefix,omitempty"`
-	Types     []string         `json:"types"`
-	Principal string           `json:"principal"`
-	Created   wire.Time        `json:"created"`
-	Secrets   []secretBody     `json:"secrets"`
-	Disabled  *webhookDisabled `json:"disabled"`
-	// Progress is set in answers with one
-	Progress *webhookProgress `json:"progress,omitempty"`
-	// Secret is the text of a new secret, and "" otherwise.
-	Secret string     `json:"secret,omitempty"`
-	Links  wire.Links `json:"links"`
-}
-
-type secretBody struct {
-	Created wire.Time  `json:"created"`
-	Expires *wire.Time `json:"expires"`
-}
-
-type webhookDisabled struct {
-	Since  wire.Time `json:"since"`
-	Reason string    `json:"reason"`
-}
-
-type webhookProgress struct {
-	Queued    uint64     `json:"queued"`
-	Sent      uint64     `json:"sent"`
-	Dropped   uint64     `json:"dropped"`
-	Succeeded *wire.Time `json:"succeeded"`
-	Failing   *wire.Time `json:"failing"`
-	Status    int        `json:"status,omitempty"`
-	Error     string     `json:"error,omitempty"`
+	client.Webhook
+	Links wire.Links `json:"links"`
 }
 
 func webhookPath(id string) string { return webhooksPath + "/" + url.PathEscape(id) }
 
 func bodyOf(h *Hook, secret string) webhookBody {
-	body := webhookBody{
-		ID: h.ID, URL: h.URL, Source: h.Source, Stream: h.Stream, Prefix: h.Prefix,
+	body := webhookBody{Links: wire.Links{Self: webhookPath(h.ID)}, Webhook: client.Webhook{
+		ID: h.ID, URL: h.URL, Source: string(h.Source), Stream: h.Stream, Prefix: h.Prefix,
 		Types:     append([]string{}, h.Types...),
-		Principal: h.Principal, Created: wire.At(h.Created), Secret: secret, Links: wire.Links{Self: webhookPath(h.ID)},
-	}
+		Principal: h.Principal, Created: wire.At(h.Created), Secret: secret,
+	}}
 	for _, s := range h.Secrets {
-		body.Secrets = append(body.Secrets, secretBody{wire.At(s.Created), wire.Given(s.Expires)})
+		body.Secrets = append(body.Secrets,
+			client.WebhookSecret{Created: wire.At(s.Created), Expires: wire.Given(s.Expires)})
 	}
 	if h.Disabled != nil {
-		body.Disabled = &webhookDisabled{wire.At(h.Disabled.Since), h.Disabled.Reason}
+		body.Disabled = &client.Disabled{Since: wire.At(h.Disabled.Since), Reason: h.Disabled.Reason}
 	}
 	return body
 }
@@ -126,21 +95,15 @@ func (a API) show(x *web.Exchange) error {
 		return err
 	}
 	body := bodyOf(&hook, "")
-	body.Progress = &webhookProgress{
-		p.Queued, p.Sent, p.Dropped, wire.Given(p.Succeeded), wire.Given(p.Failing), p.Status, p.Error,
+	body.Progress = &client.WebhookProgress{
+		Queued: p.Queued, Sent: p.Sent, Dropped: p.Dropped, Succeeded: wire.Given(p.Succeeded),
+		Failing: wire.Given(p.Failing), Status: p.Status, Error: p.Error,
 	}
 	return x.Answer(http.StatusOK, body)
 }
 
 func (a API) add(x *web.Exchange) error {
-	var body struct {
-		URL    string   `json:"url"`
-		Source string   `json:"source"`
-		Stream string   `json:"stream"`
-		Prefix string   `json:"prefix"`
-		Types  []string `json:"types"`
-		Secret string   `json:"secret"`
-	}
+	var body client.WebhookRequest
 	if err := x.DecodeBody(&body); err != nil {
 		return err
 	}
@@ -206,5 +169,5 @@ func (a API) test(x *web.Exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.Answer(http.StatusOK, answer)
+	return x.Answer(http.StatusOK, client.WebhookAnswer{Status: answer.Status, Error: answer.Error})
 }

@@ -148,9 +148,9 @@ func (s *sender) deliver(ctx context.Context, m *message) error {
 // Answer is the result of a try.
 type Answer struct {
 	// Status is the status of the response, 0 if there was none.
-	Status int `json:"status"`
+	Status int
 	// Error describes a failure. It is empty for a success.
-	Error string `json:"error,omitempty"`
+	Error string
 
 	retryAfter time.Duration
 }
