@@ -63,9 +63,7 @@ func TestAppendsGoTogether(t *testing.T) {
 // TestAppendsOfOneCommitAreToldTheirSeqs (G3): each is told the seqs of its own events.
 func TestAppendsOfOneCommitAreToldTheirSeqs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newGate(memory(t))
-		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
-		s := create(t, log, "s", reprise.Retention{})
+		store, _, s := behindGate(t)
 		store.shut()
 		told := make(chan string, 3)
 		for _, events := range [][]reprise.Event{numbered(1, 1), numbered(2, 2), numbered(4, 3)} {
@@ -180,9 +178,7 @@ func TestConcurrentAppendsKeepTheirOrder(t *testing.T) {
 // leader of a group that leaves does not hold up the others.
 func TestCancelledBeforeItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newGate(memory(t))
-		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
-		s := create(t, log, "s", reprise.Retention{})
+		store, _, s := behindGate(t)
 		store.shut()
 		under := appending(t.Context(), s, text("under way"))
 		<-store.stored
@@ -208,9 +204,7 @@ func TestCancelledBeforeItsTurn(t *testing.T) {
 // TestCancelledInItsCommit: once the commit has begun it cannot be taken back, and its answer is waited for.
 func TestCancelledInItsCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newGate(memory(t))
-		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
-		s := create(t, log, "s", reprise.Retention{})
+		store, _, s := behindGate(t)
 		store.shut()
 		under := appending(t.Context(), s, text("1"))
 		<-store.stored
@@ -230,9 +224,7 @@ func TestCancelledInItsCommit(t *testing.T) {
 // TestCancelledWaiterStaysInItsCommit (G6): one of a group that another member commits waits for that commit too.
 func TestCancelledWaiterStaysInItsCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newGate(memory(t))
-		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
-		s := create(t, log, "s", reprise.Retention{})
+		store, _, s := behindGate(t)
 		store.shut()
 		under := appending(t.Context(), s, text("1"))
 		synctest.Wait()
@@ -328,9 +320,7 @@ func TestAppendCopies(t *testing.T) {
 func TestManySmallAppendsInOneCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const calls, size = 2000, 2000
-		store := newGate(memory(t))
-		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
-		s := create(t, log, "s", reprise.Retention{})
+		store, _, s := behindGate(t)
 		store.shut()
 		under := appending(t.Context(), s, text("1"))
 		<-store.stored

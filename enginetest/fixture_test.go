@@ -245,6 +245,14 @@ func newGate(store reprise.Store) *gate {
 	return &gate{Store: store, stored: make(chan int, 1<<20), pass: pass}
 }
 
+// behindGate returns a gate before a Store in memory, and a Log on it that has the stream "s" and does not sweep.
+func behindGate(t *testing.T) (*gate, *reprise.Log, *reprise.Stream) {
+	t.Helper()
+	store := newGate(memory(t))
+	log := openLog(t, store, &reprise.Options{SweepEvery: -1})
+	return store, log, create(t, log, "s", reprise.Retention{})
+}
+
 func (g *gate) shut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

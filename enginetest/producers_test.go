@@ -111,9 +111,7 @@ func TestProducersAreForgotten(t *testing.T) {
 // TestProducerRepeatsInOneCommit: a repeat that waits beside its original is a duplicate of it, in the commit of both.
 func TestProducerRepeatsInOneCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newGate(memory(t))
-		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
-		s := create(t, log, "s", reprise.Retention{})
+		store, _, s := behindGate(t)
 		store.shut()
 		under := appending(t.Context(), s, text("1"))
 		<-store.stored
@@ -231,9 +229,7 @@ func TestProducersOfEvents(t *testing.T) {
 // TestProducerOfEventsOverlapsInOneCommit: what waits beside its original leaves out what that one adds.
 func TestProducerOfEventsOverlapsInOneCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := newGate(memory(t))
-		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
-		s := create(t, log, "s", reprise.Retention{})
+		store, _, s := behindGate(t)
 		store.shut()
 		under := appending(t.Context(), s, text("first"))
 		<-store.stored

@@ -312,9 +312,7 @@ func TestHotBytesAreGivenBack(t *testing.T) {
 func TestLongCommitAllocatesLittle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const calls, size = 1500, 2000
-		store := newGate(memory(t))
-		log := openLog(t, store, &reprise.Options{SweepEvery: -1})
-		s := create(t, log, "s", reprise.Retention{})
+		store, _, s := behindGate(t)
 		store.shut()
 		under := appending(t.Context(), s, text("1"))
 		<-store.stored

@@ -95,11 +95,7 @@ func (s *Server) createStream(x *web.Exchange) error {
 		Retention execution.Retention `json:"retention"`
 		Labels    map[string]string   `json:"labels"`
 	}
-	text, err := x.ReadBody(s.opts.MaxBody)
-	if err == nil && len(text) > 0 {
-		err = web.DecodeAs(web.MediaType(x.R), text, &body)
-	}
-	if err != nil {
+	if err := x.DecodeOptional(&body); err != nil {
 		return err
 	}
 	for _, own := range ownLabels {

@@ -132,7 +132,7 @@ func New(opts *Options) (*Mux, error) {
 		return nil, err
 	}
 	m.draining, m.drain = context.WithCancelCause(context.Background())
-	m.mux.HandleFunc("/", m.noSuchPath) // so that every refusal is a problem: the errors of ServeMux are plain text
+	m.mux.HandleFunc("/", m.NoSuchPath) // so that every refusal is a problem: the errors of ServeMux are plain text
 	return m, nil
 }
 
@@ -217,13 +217,14 @@ func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (m *Mux) route(w http.ResponseWriter, r *http.Request) {
 	// ServeMux would answer these with a redirection and a page.
 	if p := r.URL.EscapedPath(); p != "/" && (!strings.HasPrefix(p, "/") || p != path.Clean(p)) {
-		m.noSuchPath(w, r)
+		m.NoSuchPath(w, r)
 		return
 	}
 	m.mux.ServeHTTP(w, r)
 }
 
-func (m *Mux) noSuchPath(w http.ResponseWriter, r *http.Request) {
+// NoSuchPath answers a request for a path that does not exist.
+func (m *Mux) NoSuchPath(w http.ResponseWriter, r *http.Request) {
 	detail := m.opts.Missing
 	if m.opts.Off != nil {
 		if off := m.opts.Off(r.URL.Path); off != "" {
@@ -236,9 +237,6 @@ func (m *Mux) noSuchPath(w http.ResponseWriter, r *http.Request) {
 	}
 	m.refuse(w, r, problem.New(problem.CodeNotFound, detail))
 }
-
-// NoSuchPath answers a request for a path that does not exist.
-func (m *Mux) NoSuchPath(w http.ResponseWriter, r *http.Request) { m.noSuchPath(w, r) }
 
 // dispatch selects the route by the method and checks the permission of the sender.
 //
