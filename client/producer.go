@@ -95,6 +95,24 @@ func (p *Producer) End(ctx context.Context, outcome string, data json.RawMessage
 	return p.send(ctx, r, nil, 1)
 }
 
+// PublishOnce appends events to a stream, all of them or none, unless a publish under the same key was already made:
+// then it returns that one, with Duplicate. So a program that was started again can repeat its publish, which takes a
+// [Producer] only for as long as it runs. key is 1 to 255 bytes and counts for the stream. The server remembers the
+// keys of 24 hours, up to 100,000 for each tenant. The error is reprise.ErrConflict if the key was used for other
+// events.
+func (c *Client) PublishOnce(ctx context.Context, stream, key string, events ...NewEvent) (Published, error) {
+	r, err := jsonRequest("publish to "+stream, http.MethodPost, streamPath(stream, "/events"),
+		map[string][]NewEvent{"events": events})
+	if err == nil {
+		err = checkName(r.op, stream)
+	}
+	if err != nil {
+		return Published{}, err
+	}
+	r.header.Set("Idempotency-Key", key)
+	return answer[Published](ctx, c, r)
+}
+
 // take waits until no other call publishes.
 func (p *Producer) take(ctx context.Context) error {
 	select {

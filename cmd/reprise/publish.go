@@ -25,6 +25,7 @@ type publishCmd struct {
 
 	Type  string            `placeholder:"TYPE" help:"Type of the events. Default: message."`
 	Parse bool              `help:"Each line is a JSON value, not text."`
+	Key   string            `placeholder:"KEY" help:"Publish all lines in one request, at most once: a later publish of the same lines under this key appends nothing. 1 to 255 bytes. The server remembers it for 24 hours."`
 	JSON  bool              `name:"json" help:"Print the seqs of the lines as they are kept: {\"first\":1,\"last\":3,...}."`
 	Label map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Label for the stream if it is created. May be repeated."`
 	retain
@@ -60,6 +61,9 @@ func (c *publishCmd) Run(ctx context.Context, asked *stops) error {
 		return err
 	}
 	lines, failed := readLines(ctx, os.Stdin)
+	if c.Key != "" {
+		return c.publishOnce(ctx, server, lines, failed)
+	}
 	p := &linePublisher{cmd: c, producer: server.Producer(c.Stream)}
 	for line := range lines {
 		if err := p.publish(ctx, line); err != nil {
@@ -73,6 +77,38 @@ func (c *publishCmd) Run(ctx context.Context, asked *stops) error {
 		return context.Cause(ctx)
 	}
 	return <-failed
+}
+
+// publishOnce publishes all lines in one request under the key.
+func (c *publishCmd) publishOnce(
+	ctx context.Context, server *client.Client, lines <-chan []byte, failed <-chan error,
+) error {
+	var events []client.NewEvent
+	size := 0
+	for line := range lines {
+		if !c.Parse && !utf8.Valid(line) {
+			return usage("a line that is not UTF-8 does not go under a --key: nothing was published")
+		}
+		event, err := c.event(line)
+		if err != nil {
+			return err
+		}
+		if size += len(line); size > maxLine {
+			return usage("more than %v of lines do not go under one --key: nothing was published", byteCount(maxLine))
+		}
+		events = append(events, event)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := <-failed; err != nil || len(events) == 0 {
+		return err
+	}
+	published, err := server.PublishOnce(ctx, c.Stream, c.Key, events...)
+	if err != nil || !c.JSON {
+		return err
+	}
+	return printObject(published)
 }
 
 // linePublisher publishes lines in order over a continuous request. Lines that are large or not text are sent
@@ -185,7 +221,11 @@ func (c *publishCmd) event(line []byte) (client.NewEvent, error) {
 		return client.NewEvent{Type: c.Type, Data: text}, err
 	}
 	if !json.Valid(line) {
-		return client.NewEvent{}, usage("not a JSON value: %.100q; the lines before it are published", line)
+		before := "the lines before it are published"
+		if c.Key != "" {
+			before = "nothing was published"
+		}
+		return client.NewEvent{}, usage("not a JSON value: %.100q; %s", line, before)
 	}
 	return client.NewEvent{Type: c.Type, Data: line}, nil
 }

@@ -11,6 +11,7 @@ import (
 	"reprise/internal/execution"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
+	"reprise/internal/memo"
 	"reprise/internal/oidc"
 	"reprise/internal/otlp"
 	"reprise/internal/park"
@@ -109,6 +110,8 @@ type Server struct {
 	opts   Options
 	web    *web.Mux
 	health health
+
+	appendKeys *memo.Book // the Idempotency-Keys of appends
 }
 
 // NewReads returns what answers the readers of a Server with these options.
@@ -147,6 +150,7 @@ func NewManagement(log *reprise.Log, gate *identity.Gate, opts *Options) (*Serve
 
 func newServer(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts *Options) (s *Server, err error) {
 	s = &Server{log: log, host: host, gate: gate, opts: opts.withDefaults()}
+	s.appendKeys = openAppendKeys(log, s.opts.Logger)
 	if s.opts.Reads == nil {
 		s.opts.Reads = NewReads(log, &s.opts)
 	}

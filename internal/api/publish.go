@@ -24,12 +24,8 @@ func (s *Server) publish(x *web.Exchange) error {
 	if err != nil {
 		return err
 	}
-	producer, err := producerOf(x.R.Header)
-	if err != nil {
-		return err
-	}
 	if wantsAcknowledgements(x.R) {
-		return s.publishOn(x, stream, producer)
+		return s.publishOn(x, stream)
 	}
 	body, err := x.ReadBody(s.opts.MaxBody)
 	if err != nil {
@@ -39,10 +35,13 @@ func (s *Server) publish(x *web.Exchange) error {
 	if err != nil {
 		return err
 	}
-	trace, traced := traceAppend(x, stream, len(events))
-	opts := reprise.AppendOptions{Producer: producer, Trace: trace}
-	appended, err := stream.AppendWith(x.R.Context(), opts, events...)
-	traced(err)
+	appended, err := s.appendOnce(x, stream, body, func(producer *reprise.ProducerID) (reprise.Appended, error) {
+		trace, traced := traceAppend(x, stream, len(events))
+		opts := reprise.AppendOptions{Producer: producer, Trace: trace}
+		appended, err := stream.AppendWith(x.R.Context(), opts, events...)
+		traced(err)
+		return appended, err
+	})
 	if err != nil {
 		return err
 	}
@@ -184,13 +183,8 @@ func (b *eventBody) event() (reprise.Event, error) {
 	return reprise.Event{Type: b.Type, Data: data.Bytes(), Format: reprise.FormatJSON}, nil
 }
 
-// producerOf reads the headers of an idempotent producer: all three or none. The header for starts is refused: a
-// program that repeats an append under it would append twice.
+// producerOf reads the headers of an idempotent producer: all three or none.
 func producerOf(h http.Header) (*reprise.ProducerID, error) {
-	if h.Get(idempotencyKeyHeader) != "" {
-		return nil, web.Unprocessable(idempotencyKeyHeader,
-			"appends take no Idempotency-Key: Producer-Id, Producer-Epoch and Producer-Seq make them idempotent")
-	}
 	id, epoch, seq := h.Get("Producer-Id"), h.Get("Producer-Epoch"), h.Get("Producer-Seq")
 	if id == "" && epoch == "" && seq == "" {
 		return nil, nil
@@ -230,12 +224,12 @@ func (s *Server) endStream(x *web.Exchange) error {
 	if err != nil {
 		return err
 	}
-	producer, err := producerOf(x.R.Header)
+	text, err := x.ReadBody(s.opts.MaxBody)
 	if err != nil {
 		return err
 	}
 	var body endData
-	if err := x.DecodeBody(&body); err != nil {
+	if err := web.DecodeAs(web.MediaType(x.R), text, &body); err != nil {
 		return err
 	}
 	switch body.Outcome {
@@ -248,11 +242,14 @@ func (s *Server) endStream(x *web.Exchange) error {
 	if err != nil {
 		return err
 	}
-	trace, traced := traceAppend(x, stream, 1)
-	opts := reprise.AppendOptions{Producer: producer, Trace: trace}
-	appended, err := stream.EndWith(x.R.Context(), opts, body.Outcome,
-		reprise.Event{Data: data, Format: reprise.FormatMembers})
-	traced(err)
+	appended, err := s.appendOnce(x, stream, text, func(producer *reprise.ProducerID) (reprise.Appended, error) {
+		trace, traced := traceAppend(x, stream, 1)
+		opts := reprise.AppendOptions{Producer: producer, Trace: trace}
+		appended, err := stream.EndWith(x.R.Context(), opts, body.Outcome,
+			reprise.Event{Data: data, Format: reprise.FormatMembers})
+		traced(err)
+		return appended, err
+	})
 	if err != nil {
 		return err
 	}

@@ -80,8 +80,16 @@ type publishing struct {
 }
 
 // publishOn answers a publish with acknowledgements.
-func (s *Server) publishOn(x *web.Exchange, stream *reprise.Stream, producer *reprise.ProducerID) error {
-	if x.Query.Text("type") != "" {
+func (s *Server) publishOn(x *web.Exchange, stream *reprise.Stream) error {
+	producer, err := producerOf(x.R.Header)
+	switch {
+	case err != nil:
+		return err
+	case x.R.Header.Get(idempotencyKeyHeader) != "":
+		return web.Unprocessable(idempotencyKeyHeader,
+			"a request that is acknowledged while it goes on takes no Idempotency-Key: the headers of a producer make it "+
+				"idempotent")
+	case x.Query.Text("type") != "":
 		return errTypeOfJSON
 	}
 	if producer != nil {

@@ -120,22 +120,6 @@ func TestPublishRefusesWholeBodies(t *testing.T) {
 	}
 }
 
-// A key that would not be honoured is refused: the retry of an append would be appended again.
-func TestPublishRefusesIdempotencyKey(t *testing.T) {
-	w := start(t, setup{})
-	w.stream("s")
-	const key = "Idempotency-Key: order-7"
-	for path, body := range map[string]string{"events": `{"data":1}`, "end": `{"outcome":"completed"}`} {
-		a := w.do("POST", "/v1/streams/s/"+path, body, key).refused(422, "invalid")
-		if a.text("field") != "Idempotency-Key" {
-			t.Errorf("%s: %s", path, a.body)
-		}
-	}
-	if a := w.do("GET", "/v1/streams/s", ""); a.number("events") != 0 {
-		t.Errorf("something was appended: %s", a.body)
-	}
-}
-
 // Arrays and objects are nested at most 512 levels deep in what is published, whichever way it comes.
 func TestPublishRefusesDeepNesting(t *testing.T) {
 	w := start(t, setup{})

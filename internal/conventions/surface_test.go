@@ -14,7 +14,7 @@ import (
 // program needs the new names for; see docs/decisions/0056 and 0060.
 var surface = map[string]int{
 	".":                      188,
-	"client":                 226,
+	"client":                 227,
 	"mcp/mcphttp":            45,
 	"mcp/mcphttp/resumetest": 15,
 	"mcp/mcpstore":           12,

@@ -14,6 +14,7 @@ import (
 
 	"reprise"
 	"reprise/internal/isolation"
+	"reprise/internal/memo"
 	"reprise/internal/quota"
 	"reprise/internal/spawn"
 	"reprise/replica"
@@ -160,6 +161,7 @@ func (o *Options) withDefaults() (Options, error) {
 type Host struct {
 	log     *reprise.Log
 	opts    Options
+	names   *memo.Book
 	queue   *queue
 	spawner *spawn.Spawner
 	cgroups *cgroups // nil without cgroups, and if supervisors have them
@@ -178,7 +180,6 @@ type Host struct {
 	far     map[reprise.StreamKey]*farFollow // followed here, run elsewhere
 	// fullTold is when it was last logged that output waits for room.
 	fullTold time.Time
-	ranTold  time.Time // when it was last logged that names were forgotten before their time
 	closing  bool
 	closed   chan struct{} // closed when all is over
 
@@ -218,6 +219,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 		unwatch: func() {},
 		drawing: quota.NewPlaces(maxDrawing),
 	}
+	h.names = h.openNames()
 	h.ctx, h.giveUp = context.WithCancelCause(context.Background())
 	switch {
 	case o.RunsDir != "":

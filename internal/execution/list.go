@@ -11,6 +11,7 @@ import (
 
 	"reprise"
 	"reprise/internal/listing"
+	"reprise/internal/memo"
 )
 
 // ListQuery selects executions of a tenant.
@@ -109,7 +110,7 @@ func (h *Host) listExpired(ctx context.Context, tenant reprise.Tenant, q *ListQu
 	if !h.remembers() || q.Status != "" && q.Status != StatusEnded || len(q.Labels) > 0 { // labels are not remembered
 		return page, nil
 	}
-	s, err := h.log.Stream(ctx, journalOf(tenant))
+	s, err := h.log.Stream(ctx, h.journalOf(tenant))
 	var info reprise.StreamInfo
 	if err == nil {
 		info, err = s.Info(ctx)
@@ -131,7 +132,7 @@ func (h *Host) listExpired(ctx context.Context, tenant reprise.Tenant, q *ListQu
 	for next > info.Earliest {
 		first := max(info.Earliest, next-min(next, ranStep))
 		var events []reprise.Event
-		err := h.eachRecord(ctx, s, first, next-1, func(e *reprise.Event) {
+		err := memo.Each(ctx, s, first, next-1, func(e *reprise.Event) {
 			events = append(events, *e)
 		})
 		if err != nil {
@@ -159,7 +160,7 @@ func (h *Host) onlyRemembered(ctx context.Context, tenant reprise.Tenant, q *Lis
 	x Execution, ok bool, err error,
 ) {
 	r, ok := parseRecord(e)
-	if x = r.execution(); !ok || h.isPast(e) || !q.matches(&x) {
+	if x = r.execution(); !ok || h.names.IsPast(e) || !q.matches(&x) {
 		return x, false, nil
 	}
 	found := recall{key: reprise.StreamKey{Tenant: tenant, Name: r.name}}

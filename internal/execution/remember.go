@@ -1,19 +1,18 @@
 package execution
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"reprise"
 	"reprise/internal/backoff"
+	"reprise/internal/memo"
 )
 
 // A name that was used is remembered, so that a start does not run twice because its output has expired meanwhile.
@@ -32,18 +31,6 @@ const (
 	eventRan    = "ran"
 	eventForgot = "forgot"
 )
-
-const (
-	// ranBuckets is the number of buckets of a tenant. It cannot be changed, since names would not be found any more.
-	ranBuckets = 1024
-	// ranTidy is the number of records after which those at the beginning of a stream are looked at.
-	ranTidy = 64
-	// ranToldEvery is the minimum time between two log lines about names that were forgotten before their time.
-	ranToldEvery = time.Hour
-)
-
-// ranRetention bounds the streams of records. Records are removed by tidy.
-var ranRetention = reprise.Retention{MaxEvents: math.MaxInt64 / 2, MaxBytes: math.MaxInt64 / 2}
 
 // record is what is remembered of an execution. The data of its event is the name, a line feed, and this as JSON.
 type record struct {
@@ -67,22 +54,18 @@ type record struct {
 }
 
 func (r *record) event() reprise.Event {
-	data := append([]byte(r.name), '\n')
-	return reprise.Event{Type: eventRan, Time: time.UnixMilli(r.Ended), Data: append(data, mustMarshal(r)...)}
+	return memo.Record(eventRan, time.UnixMilli(r.Ended), r.name, mustMarshal(r))
 }
 
 // parseRecord reads the record in an event. ok is false for one of a later version.
 func parseRecord(e *reprise.Event) (r record, ok bool) {
-	name, data, ok := bytes.Cut(e.Data, []byte{'\n'})
-	if !ok || e.Type != eventRan || json.Unmarshal(data, &r) != nil {
+	name, data := memo.Parse(e)
+	if e.Type != eventRan || json.Unmarshal(data, &r) != nil {
 		return record{}, false
 	}
-	r.name = string(name)
+	r.name = name
 	return r, true
 }
-
-// isPast reports whether an event of these streams counts no longer.
-func (h *Host) isPast(e *reprise.Event) bool { return time.Since(e.Time) >= h.opts.Remember }
 
 // execution returns what is shown of an execution whose output has expired.
 func (r *record) execution() Execution {
@@ -118,17 +101,23 @@ func digestOf(config *reprise.StreamConfig) string {
 	return m.Digest[:min(len(m.Digest), 22)] + config.Labels[labelInterpreter]
 }
 
-// ranStream names a stream of records.
-func ranStream(tenant reprise.Tenant, part string) reprise.StreamKey {
-	return reprise.StreamKey{Tenant: reprise.SystemTenant, Name: ranNamespace + "t-" + string(tenant) + "/" + part}
+// openNames returns the records of the names of a Host's executions. Clients do not know its secret, so they cannot
+// choose names of one bucket.
+func (h *Host) openNames() *memo.Book {
+	return memo.New(h.log, memo.Options{
+		Namespace: ranNamespace, Age: h.opts.Remember, Records: h.opts.RememberNames,
+		Hash: func(tenant reprise.Tenant, name string) uint16 {
+			return binary.BigEndian.Uint16(h.mac("reprise execution ran 1", []byte(tenant), []byte(name)))
+		},
+		Early: "names of executions are forgotten before their time, and could run again: there are too many; " +
+			"raise --remember-names",
+		Logger: h.opts.Logger,
+	})
 }
 
-func journalOf(tenant reprise.Tenant) reprise.StreamKey { return ranStream(tenant, "all") }
-
-// bucketOf names the stream with the records of a name. Who does not know the secret cannot choose names of one bucket.
-func (h *Host) bucketOf(key reprise.StreamKey) reprise.StreamKey {
-	sum := h.mac("reprise execution ran 1", []byte(key.Tenant), []byte(key.Name))
-	return ranStream(key.Tenant, strconv.Itoa(int(binary.BigEndian.Uint16(sum))%ranBuckets))
+// journalOf names the stream in which the records of a tenant are listed.
+func (h *Host) journalOf(tenant reprise.Tenant) reprise.StreamKey {
+	return h.names.Stream(tenant, "all")
 }
 
 // remembers reports whether names are remembered at all.
@@ -136,10 +125,9 @@ func (h *Host) remembers() bool { return h.opts.Remember > 0 }
 
 // recall is the state of a search for the record of a name.
 type recall struct {
-	key   reprise.StreamKey
-	found *record
-	epoch reprise.Epoch
-	seq   uint64 // up to which the bucket was read
+	key    reprise.StreamKey
+	found  *record
+	search *memo.Search // nil before the first
 }
 
 // named returns the search for the name of a request, nil if it has none of its own. An id that stands for a Key is
@@ -151,74 +139,29 @@ func named(key reprise.StreamKey, req *Request) *recall {
 	return &recall{key: key}
 }
 
-// recall looks for the newest record of a name: again, if it did so before, only in what was appended since.
+// recall looks for the newest record of a name.
 func (h *Host) recall(ctx context.Context, q *recall) error {
 	if !h.remembers() {
 		return nil
 	}
-	s, err := h.log.Stream(ctx, h.bucketOf(q.key))
-	if isOver(err) {
-		return nil
+	if q.search == nil {
+		q.search = h.names.Search(q.key.Tenant, q.key.Name)
 	}
+	events, err := q.search.Records(ctx)
 	if err != nil {
 		return err
 	}
-	info, err := s.Info(ctx)
-	if isOver(err) || err == nil && info.Epoch == q.epoch && info.Tail == q.seq {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	q.found, q.epoch, q.seq = nil, info.Epoch, info.Tail
-	prefix := []byte(q.key.Name + "\n")
-	return h.eachRecord(ctx, s, 1, info.Tail, func(e *reprise.Event) {
-		if !bytes.HasPrefix(e.Data, prefix) || h.isPast(e) {
-			return
-		}
-		r, ok := parseRecord(e)
+	q.found = nil
+	for i := range events {
+		r, ok := parseRecord(&events[i])
 		switch {
 		case !ok:
 			q.found = nil // forgotten
 		case q.found == nil || q.found.Life != r.Life: // else the end was tried again, and the first one counts
 			q.found = &r
 		}
-	})
-}
-
-// eachRecord calls f with the kept events of s from first to last.
-func (h *Host) eachRecord(ctx context.Context, s *reprise.Stream, first, last uint64, f func(*reprise.Event)) error {
-	reader, err := s.Reader(ctx, reprise.Earliest())
-	if err != nil {
-		return err
 	}
-	defer reader.Close()
-	if info := reader.Info(); first > info.Earliest {
-		if err := reader.Seek(reprise.After(s.Cursor(first - 1))); err != nil {
-			return err
-		}
-	}
-	for {
-		events, err := reader.Poll(ctx)
-		if lost, ok := errors.AsType[*reprise.WindowError](err); ok && lost.Reason == reprise.CursorExpired {
-			if err := reader.Seek(reprise.Earliest()); err != nil { // old ones were removed meanwhile
-				return err
-			}
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		for e := range events.All() {
-			if e.Seq > last {
-				return nil
-			}
-			f(&e)
-		}
-		if events.Len() == 0 || events.Last() >= last {
-			return nil
-		}
-	}
+	return nil
 }
 
 // recorded answers a start whose execution has ended and is no longer kept. done is false if there is no such
@@ -396,6 +339,20 @@ func (h *Host) forgetName(ctx context.Context, key reprise.StreamKey) error {
 }
 
 func (h *Host) forget(ctx context.Context, key reprise.StreamKey) error {
-	_, err := h.appendTo(ctx, h.bucketOf(key), reprise.Event{Type: eventForgot, Data: []byte(key.Name + "\n")})
-	return err
+	return h.names.Add(ctx, key.Tenant, memo.Record(eventForgot, time.Time{}, key.Name, nil))
+}
+
+// note adds records to the names and, if they are those of executions, to the journal.
+func (h *Host) note(ctx context.Context, tenant reprise.Tenant, list []record) error {
+	var writing sync.WaitGroup
+	errs := make([]error, 2*len(list))
+	for i := range list {
+		e := list[i].event()
+		writing.Go(func() { errs[2*i] = h.names.Add(ctx, tenant, e) })
+		if list[i].ID == "" {
+			writing.Go(func() { errs[2*i+1] = h.names.AddTo(ctx, h.journalOf(tenant), e) })
+		}
+	}
+	writing.Wait()
+	return errors.Join(errs...)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"reprise"
+	"reprise/internal/memo"
 )
 
 // ErrNotFound is reprise.ErrNotFound for an execution.
@@ -106,7 +107,7 @@ func (h *Host) startedIn(ctx context.Context, s *reprise.Stream) string {
 	var started struct {
 		Cwd string `json:"cwd"`
 	}
-	_ = h.eachRecord(ctx, s, 1, 1, func(e *reprise.Event) { // without a first event, it is not known
+	_ = memo.Each(ctx, s, 1, 1, func(e *reprise.Event) { // without a first event, it is not known
 		if e.Type == eventStarted {
 			_ = json.Unmarshal(e.Data, &started)
 		}

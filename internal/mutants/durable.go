@@ -117,8 +117,30 @@ var durableMutants = []mutant{
 		pkg: "./internal/execution", run: "TestStartOvertakenByWholeRun",
 	},
 	{
+		name: "key of an append is not recorded", rule: "G9: an append under a key",
+		file: "internal/api/once.go", old: "return a, s.record(context.WithoutCancel(ctx), k, a)", new: "return a, nil",
+		pkg: "./internal/api", run: "TestPublishOnceUnderKey",
+	},
+	{
+		name: "append under a key is no producer", rule: "G9: an append and its key are one commit",
+		file: "internal/api/once.go", old: "ID: keyProducer + k.name, Epoch",
+		new: "ID: keyProducer + fmt.Sprint(time.Now().UnixNano()), Epoch",
+		pkg: "./internal/api", run: "TestKeyThatWasNotRecorded",
+	},
+	{
+		name: "key of a removed stream counts", rule: "G9: an append under a key",
+		file: "internal/api/once.go", old: "return outside.Reason == reprise.CursorExpired, nil",
+		new: "return outside != nil, nil",
+		pkg: "./internal/api", run: "TestKeyOfRemovedStream",
+	},
+	{
+		name: "key of other events counts", rule: "the same key, another request: conflict",
+		file: "internal/api/once.go", old: "if r.Digest != k.digest {", new: "if false {",
+		pkg: "./internal/api", run: "TestPublishOnceUnderKey|TestEndOnceUnderKey",
+	},
+	{
 		name: "names of a tenant have no bound", rule: "G7",
-		file: "internal/execution/records.go", old: "	over := int64(info.Kept()) - most",
+		file: "internal/memo/book.go", old: "	over := int64(info.Kept()) - most",
 		new: "	over := min(0, most)",
 		pkg: "./internal/execution", run: "TestRememberedNamesAreBounded",
 	},
