@@ -178,6 +178,9 @@ func (m *lane) stage(c *call) error {
 	if st.end != nil || lv.info.End != nil {
 		return ErrEnded
 	}
+	if err := c.isExpected(st.first+uint64(st.count), m.log); err != nil {
+		return err
+	}
 	if c.unmoved != nil && (lv.info.Epoch != c.unmoved.epoch || st.first+uint64(st.count) != c.unmoved.tail+1) {
 		return errInUse
 	}

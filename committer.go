@@ -83,7 +83,7 @@ type call struct {
 	// unmoved, if not nil, makes the end of an idle stream conditional on the epoch and tail that were seen.
 	unmoved *idleStream
 
-	asked bool  // the store was asked about a refusal that rests on the known producer
+	asked bool  // the store was asked about a refusal that rests on the known producer or tail
 	need  int64 // with errUnmeasured: the bytes of the oldest events to measure
 
 	verdict verdict

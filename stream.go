@@ -50,6 +50,9 @@ type AppendOptions struct {
 	// Owner is the writer. Only its owner may append to a stream that has one; an Owner with a
 	// higher Fence takes over the stream with the append. Appends of others are refused with ErrFenced.
 	Owner Owner
+	// ExpectedSeq, if not 0, is the seq that the first event must get: if it would get another one, the append is
+	// refused with ErrConflict. A duplicate of a Producer is answered as always.
+	ExpectedSeq uint64
 	// Trace, if not nil, is filled with how the append was committed. It must not be used before the append has
 	// returned.
 	Trace *AppendTrace

@@ -478,3 +478,16 @@ func (l *Log) keptBy(ctx context.Context, key StreamKey, epoch Epoch) (amount, *
 	}
 	return amount{}, l.usage.ofTenant(key.Tenant), nil // also for a damaged stream, which can be removed
 }
+
+// isExpected checks AppendOptions.ExpectedSeq against the seq that the first event would get.
+func (c *call) isExpected(next uint64, l *Log) error {
+	want := c.opts.ExpectedSeq
+	if want == 0 || want == next {
+		return nil
+	}
+	if !c.asked && l.Shared() { // other replicas may have appended
+		c.asked = true
+		return errStale
+	}
+	return fmt.Errorf("%w: the next event gets the seq %d, not %d", ErrConflict, next, want)
+}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -248,6 +250,63 @@ func TestProducerOfEventsOverlapsInOneCommit(t *testing.T) {
 		check(t, <-appends)
 		wantNumbered(t, kept(t, s)[1:], 2, 7)
 	})
+}
+
+// TestExpectedSeq: an append that expects its seq is refused if it would get another one, whichever replica has
+// appended meanwhile, and a producer's repetition of it is still a duplicate.
+func TestExpectedSeq(t *testing.T) {
+	logs := replicas(t, 2, nil)
+	a, b := createOn(t, logs[0], "s"), createOn(t, logs[1], "s")
+	expect := func(seq uint64, p *reprise.ProducerID) reprise.AppendOptions {
+		return reprise.AppendOptions{ExpectedSeq: seq, Producer: p}
+	}
+	producer := &reprise.ProducerID{ID: "p"}
+	for _, one := range []struct {
+		s       *reprise.Stream
+		opts    reprise.AppendOptions
+		want    uint64
+		refused bool
+	}{
+		{a, expect(2, nil), 0, true},
+		{a, expect(1, producer), 1, false},
+		{b, expect(2, nil), 2, false}, // though b has not seen the event of a
+		{a, expect(2, nil), 0, true},
+		{a, expect(3, nil), 3, false},
+		{b, expect(3, nil), 0, true},
+		{b, expect(1, producer), 1, false}, // again
+		{a, reprise.AppendOptions{}, 4, false},
+	} {
+		appended, err := one.s.AppendWith(t.Context(), one.opts, text("x"))
+		if one.refused != errors.Is(err, reprise.ErrConflict) || appended.First != one.want {
+			t.Errorf("expected %d: %+v, %v", one.opts.ExpectedSeq, appended, err)
+		}
+	}
+}
+
+// TestExpectedSeqUnderContention: of many appends that expect the same seq, one is made.
+func TestExpectedSeqUnderContention(t *testing.T) {
+	const writers, rounds = 8, 50
+	logs := replicas(t, 2, nil)
+	streams := []*reprise.Stream{createOn(t, logs[0], "s"), createOn(t, logs[1], "s")}
+	for seq := uint64(1); seq <= rounds; seq++ {
+		var made atomic.Int64
+		var all sync.WaitGroup
+		for n := range writers {
+			all.Go(func() {
+				opts := reprise.AppendOptions{ExpectedSeq: seq}
+				appended, err := streams[n%2].AppendWith(t.Context(), opts, text("x"))
+				if err == nil && appended.First == seq {
+					made.Add(1)
+				} else if !errors.Is(err, reprise.ErrConflict) {
+					t.Errorf("%+v, %v", appended, err)
+				}
+			})
+		}
+		all.Wait()
+		if made.Load() != 1 {
+			t.Fatalf("%d appends got the seq %d", made.Load(), seq)
+		}
+	}
 }
 
 // TestOwnerKeepsOthersFromAppending: a stream with an owner is that one's, until one with a higher fence appends.

@@ -138,3 +138,26 @@ func TestKeyThatWasNotRecorded(t *testing.T) {
 		t.Errorf("%s", a.body)
 	}
 }
+
+// A publish that expects its seq is refused if it would get another one.
+func TestPublishExpectsSeq(t *testing.T) {
+	w := start(t, setup{})
+	w.stream("s")
+	publish := func(seq string, headers ...string) *answer {
+		return w.do("POST", "/v1/streams/s/events?expected_seq="+seq, `{"data":1}`, headers...)
+	}
+	if a := publish("2").refused(409, "conflict"); !strings.Contains(a.text("detail"), "the seq 1, not 2") {
+		t.Errorf("%s", a.body)
+	}
+	publish("1", orderKey).is(200)
+	publish("1").refused(409, "conflict")
+	if a := publish("1", orderKey).is(200); a.number("first") != 1 {
+		t.Errorf("repeated: %s", a.body)
+	}
+	publish("2").is(200)
+	for _, seq := range []string{"0", "-1", "x", "9223372036854775808"} {
+		publish(seq).refused(400, "invalid")
+	}
+	w.do("POST", "/v1/streams/s/events?expected_seq=3", `{}`+"\n", "Content-Type: application/x-ndjson",
+		"Accept: application/x-ndjson").refused(400, "invalid")
+}

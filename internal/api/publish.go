@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 
@@ -18,6 +19,9 @@ type eventBody struct {
 	Type string          `json:"type"`
 	Data json.RawMessage `json:"data"`
 }
+
+// expectedSeq is the parameter with the seq that the first event of a publish must get.
+const expectedSeq = "expected_seq"
 
 func (s *Server) publish(x *web.Exchange) error {
 	stream, err := s.stream(x, identity.ScopePublish)
@@ -35,9 +39,13 @@ func (s *Server) publish(x *web.Exchange) error {
 	if err != nil {
 		return err
 	}
+	expected, err := x.Query.Number(expectedSeq, 0, 1, math.MaxInt64)
+	if err != nil {
+		return err
+	}
 	appended, err := s.appendOnce(x, stream, body, func(producer *reprise.ProducerID) (reprise.Appended, error) {
 		trace, traced := traceAppend(x, stream, len(events))
-		opts := reprise.AppendOptions{Producer: producer, Trace: trace}
+		opts := reprise.AppendOptions{Producer: producer, ExpectedSeq: uint64(expected), Trace: trace}
 		appended, err := stream.AppendWith(x.R.Context(), opts, events...)
 		traced(err)
 		return appended, err

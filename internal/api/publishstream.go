@@ -91,6 +91,8 @@ func (s *Server) publishOn(x *web.Exchange, stream *reprise.Stream) error {
 				"idempotent")
 	case x.Query.Text("type") != "":
 		return errTypeOfJSON
+	case x.Query.Text(expectedSeq) != "":
+		return web.BadRequest(expectedSeq, "a request that is acknowledged while it goes on takes no seq")
 	}
 	if producer != nil {
 		producer.PerEvent = true

@@ -82,7 +82,8 @@ func (s *Server) streamRoutes(m *web.Mux) {
 	m.Handle("PATCH", "/v1/streams/{name}", identity.ScopeControl, nil, s.configureStream)
 	m.Handle("DELETE", "/v1/streams/{name}", identity.ScopeControl, nil, s.removeStream)
 	m.Handle("GET", "/v1/streams/{name}/events", web.OneStream, eventQuery, s.streamEvents, web.Follows)
-	m.Handle("POST", "/v1/streams/{name}/events", identity.ScopePublish, []string{"type"}, s.publish, web.Follows)
+	m.Handle("POST", "/v1/streams/{name}/events", identity.ScopePublish, []string{"type", expectedSeq}, s.publish,
+		web.Follows)
 	m.Handle("POST", "/v1/streams/{name}/end", identity.ScopePublish, nil, s.endStream)
 }
 

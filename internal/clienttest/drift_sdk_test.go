@@ -46,8 +46,9 @@ var unknownOperations = map[string]string{
 
 // unknownParameters are sent by no client.
 var unknownParameters = map[string]bool{
-	"cursors": true, // a block of its own moves the cursor
-	"ticket":  true, // the client for Python sends the token
+	"cursors":      true, // a block of its own moves the cursor
+	"expected_seq": true, // a producer numbers its own appends
+	"ticket":       true, // the client for Python sends the token
 }
 
 // operations has the methods of both clients, TypeScript's first.

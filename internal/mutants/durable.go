@@ -139,6 +139,12 @@ var durableMutants = []mutant{
 		pkg: "./internal/api", run: "TestPublishOnceUnderKey|TestEndOnceUnderKey",
 	},
 	{
+		name: "replica does not ask for the tail that is expected", rule: "an append gets the seq that it expects",
+		file: "submit.go", old: "	if !c.asked && l.Shared() { // other replicas",
+		new: "	if false { // other replicas",
+		pkg: "./enginetest", run: "TestExpectedSeq$",
+	},
+	{
 		name: "names of a tenant have no bound", rule: "G7",
 		file: "internal/memo/book.go", old: "	over := int64(info.Kept()) - most",
 		new: "	over := min(0, most)",
