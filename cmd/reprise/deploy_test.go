@@ -97,6 +97,11 @@ func TestContainersHaveKnownSettings(t *testing.T) {
 	if !regexp.MustCompile(`(?m)^USER [1-9]\d*:[1-9]\d*$`).MatchString(dockerfile) {
 		t.Error("the image runs as root")
 	}
+	bases := regexp.MustCompile(`(?m)^FROM .*$`).FindAllString(dockerfile, -1)
+	pinned := regexp.MustCompile(`@sha256:[0-9a-f]{64}( AS \w+)?$`)
+	if len(bases) != 2 || !pinned.MatchString(bases[0]) || !pinned.MatchString(bases[1]) {
+		t.Errorf("a base image is not pinned by digest: %q", bases)
+	}
 	if !strings.Contains(dockerfile, "\nENV REPRISE_LEAST_ISOLATION=landlock REPRISE_WRITABLE=/work\n") {
 		t.Error("the image lets commands read everything")
 	}
