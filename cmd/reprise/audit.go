@@ -8,33 +8,9 @@ import (
 	"strings"
 	"time"
 
-	"reprise"
 	"reprise/client"
 	"reprise/internal/audit"
 )
-
-// openAudit begins to record who does what, if that is asked for.
-func (s *server) openAudit(ctx context.Context, c *serveCmd, keys *reprise.Keyset) (err error) {
-	if c.Audit {
-		s.audit, err = audit.Open(ctx, s.log, keys.Derive("reprise audit 1"), &audit.Options{Logger: s.logger})
-	}
-	return err
-}
-
-// recordMCP records a call of a tool.
-func (s *server) recordMCP(ctx context.Context, e audit.Entry, change bool) error {
-	switch {
-	case s.audit == nil:
-		return nil
-	case e.Result != "":
-		s.audit.Refuse(e)
-		return nil
-	case change:
-		return s.audit.Record(ctx, e)
-	}
-	s.audit.Note(e)
-	return nil
-}
 
 // auditCmd reads the audit log of a server.
 type auditCmd struct {

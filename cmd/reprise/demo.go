@@ -12,6 +12,7 @@ import (
 
 	"reprise/client"
 	"reprise/internal/cutproxy"
+	"reprise/internal/node"
 )
 
 // demoCmd demonstrates resumption.
@@ -74,18 +75,21 @@ func serveForDemo(ctx context.Context, dir string) (address string, stop func() 
 		return "", nil, err
 	}
 	c := command.Selected().Target.Addr().Interface().(*serveCmd)
-	s, err := c.open(ctx, newLogger(c.LogFormat, c.LogLevel))
+	o, err := c.settings(ctx, newLogger(c.LogFormat, c.LogLevel))
 	if err != nil {
 		return "", nil, err
 	}
-	s.front.silent = true
-	s.front.begin()
+	o.Listening = nil
+	s, err := node.Serve(ctx, o)
+	if err != nil {
+		return "", nil, err
+	}
 	please, end := context.WithCancel(context.Background())
 	served := make(chan error, 1)
-	go func() { served <- s.serve(please, context.Background(), true) }()
-	return s.front.listener.Addr().String(), func() error {
+	go func() { served <- s.Serve(please, context.Background(), true) }()
+	return s.Address().String(), func() error {
 		end()
-		return errors.Join(<-served, s.close())
+		return errors.Join(<-served, s.Close())
 	}, nil
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"reprise/client"
 	"reprise/cmd/reprise/internal/doctor"
+	"reprise/internal/datadir"
 	"reprise/internal/isolation"
 	"reprise/internal/storeurl"
 )
@@ -46,7 +47,7 @@ func (c *doctorCmd) Run(ctx context.Context, asked *stops) error {
 		boundary.Range = new(isolation.UserRange) // of which nobody is given a user here
 	}
 	findings := doctor.Run(ctx, &doctor.Options{
-		Listen: c.Listen, Data: c.Data, OpenStore: c.openStore, InUse: errInUse, Waiting: c.waiting(),
+		Listen: c.Listen, Data: c.Data, OpenStore: c.openStore, InUse: datadir.ErrInUse, Waiting: c.waiting(),
 		Isolation: &boundary, Refused: refused, LimitCommand: c.LimitCommand,
 	})
 	for _, f := range findings {
@@ -78,7 +79,7 @@ func (c *doctorCmd) print(f doctor.Finding) error {
 // waiting asks the server that has the data directory for commands that wait for storage. It is nil if there is no
 // token for it.
 func (c *doctorCmd) waiting() func(context.Context) (int, time.Time, error) {
-	token, err := os.ReadFile(filepath.Join(c.Data, tokenFile))
+	token, err := os.ReadFile(filepath.Join(c.Data, datadir.TokenFile))
 	if err != nil {
 		return nil
 	}
@@ -113,20 +114,20 @@ func (c *doctorCmd) openStore(ctx context.Context) error {
 	if _, err := os.Stat(c.Data); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	dir, err := lockDataDir(c.Data)
+	dir, err := datadir.Lock(c.Data)
 	if err != nil {
 		return err
 	}
-	return errors.Join(c.tryStore(ctx, dir), dir.close())
+	return errors.Join(c.tryStore(ctx, dir), dir.Close())
 }
 
-func (c *doctorCmd) tryStore(ctx context.Context, dir *dataDir) error {
-	if file, ok := localPath(c.Store.url, dir); ok {
+func (c *doctorCmd) tryStore(ctx context.Context, dir *datadir.Dir) error {
+	if file, ok := storeurl.Path(dir.Path, c.Store.url); ok {
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 	}
-	store, err := openStore(ctx, c.Store.url, dir, &storeurl.Options{Keys: c.file(c.Data)})
+	store, err := storeurl.OpenIn(ctx, dir.Path, c.Store.url, &storeurl.Options{Keys: c.file(c.Data)})
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,10 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/internal/datadir"
+	"reprise/internal/node"
 	"reprise/internal/problem"
+	"reprise/internal/storeurl"
 )
 
 // The exit codes; those of run and follow are mostly the command's own.
@@ -47,9 +50,15 @@ func usage(format string, args ...any) error {
 	return &exit{code: exitUsage, err: fmt.Errorf(format, args...)}
 }
 
+// isUsage reports whether err, of an internal package, is one in the command line.
+func isUsage(err error) bool {
+	_, ok := errors.AsType[*node.UsageError](err)
+	return ok || errors.Is(err, storeurl.ErrScheme) || errors.Is(err, datadir.ErrNone)
+}
+
 // ours gives a failure of our own an exit code that commands rarely have.
 func ours(err error) error {
-	if _, ok := errors.AsType[*exit](err); ok || err == nil {
+	if _, ok := errors.AsType[*exit](err); ok || err == nil || isUsage(err) {
 		return err
 	}
 	code := exitOurs
@@ -67,6 +76,9 @@ func report(w io.Writer, err error, command *kong.Context) int {
 	code := exitFailed
 	if asked, ok := errors.AsType[*askedToStop](err); ok {
 		return asked.code()
+	}
+	if isUsage(err) {
+		code = exitUsage
 	}
 	if e, ok := errors.AsType[*exit](err); ok {
 		if code = e.code; e.err == nil {

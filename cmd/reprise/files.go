@@ -5,8 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-
-	"reprise/internal/files"
 )
 
 // filesFlags name the directories that clients can access.
@@ -59,35 +57,4 @@ func realPath(path string) (string, error) {
 func isBelow(path, dir string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
-}
-
-// watchesDir is the folder of the states of watches in the data directory.
-const watchesDir = "watches"
-
-// openFiles opens the roots and their watches, if there are any.
-func (s *server) openFiles(c *serveCmd) error {
-	roots, err := c.directories(append(s.secretPaths(c), c.Hide...)...)
-	if err != nil || len(roots) == 0 {
-		return err
-	}
-	if s.files, err = files.Open(roots, nil); err != nil {
-		return usage("--files: %w", err)
-	}
-	s.watches, err = files.OpenWatches(s.log, s.files, filepath.Join(s.dir.path, watchesDir),
-		&files.WatchOptions{Logger: s.logger})
-	return err
-}
-
-// closeFiles closes the result of openFiles.
-func (s *server) closeFiles() error {
-	var errs []error
-	if s.watches != nil {
-		errs = append(errs, s.watches.Close())
-		s.watches = nil
-	}
-	if s.files != nil {
-		errs = append(errs, s.files.Close())
-		s.files = nil
-	}
-	return errors.Join(errs...)
 }

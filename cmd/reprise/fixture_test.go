@@ -12,13 +12,12 @@ import (
 	"testing"
 	"time"
 
-	"reprise/internal/testserver"
-
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
 
 	"reprise/internal/cutproxy"
 	"reprise/internal/freeport"
+	"reprise/internal/testserver"
 )
 
 // patience bounds everything that a script waits for.

@@ -8,7 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"reprise/internal/datadir"
 	"reprise/internal/gateway"
+	"reprise/internal/node"
+	"reprise/internal/storeurl"
 )
 
 // gatewayCmd puts our MCP transport in front of other MCP servers.
@@ -49,23 +52,23 @@ func (c *gatewayCmd) Run(ctx context.Context, asked *stops) error {
 	if err := c.proxyFlags.check(c.Listen, &c.tlsFlags); err != nil {
 		return err
 	}
-	routes, err := c.routes()
-	if err != nil {
-		return err
-	}
 	please, now, release := asked.watch(ctx)
 	defer release()
 	please, release = orHangup(please)
 	defer release()
-	s, err := c.open(please, routes, newLogger(c.LogFormat, c.LogLevel))
+	o, err := c.settings(newLogger(c.LogFormat, c.LogLevel))
+	if err != nil {
+		return err
+	}
+	s, err := node.Gateway(please, o)
 	if stoppedEarly(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	s.hello(c)
-	return errors.Join(s.serve(please, now, c.Drain), s.close())
+	c.hello(s, o)
+	return errors.Join(s.Pass(please, now, c.Drain), s.Close())
 }
 
 // routes are the upstreams that were named.
@@ -110,28 +113,17 @@ func (c *gatewayCmd) routes() ([]gateway.Route, error) {
 	return []gateway.Route{{Path: c.Path, Upstream: up}}, nil
 }
 
-// base is the part of serve that is the gateway's too.
-func (c *gatewayCmd) base() *serveCmd {
-	return &serveCmd{
-		Listen: c.Listen, Data: c.Data, Store: c.Store,
-		storageFlags: storageFlags{storeKeys: c.storeKeys, MaxTotalBytes: c.MaxTotalBytes},
-		replicaFlags: c.replicaFlags,
-		accessFlags:  accessFlags{Auth: c.Auth, Audit: c.Audit},
-		quotaFlags:   quotaFlags(c.gatewayQuotaFlags),
-	}
-}
-
 // hello says where the gateway is. Its first line, which begin writes, is for programs too.
-func (s *gatewayServer) hello(c *gatewayCmd) {
-	s.front.begin()
-	url := s.front.url()
-	for _, e := range s.endpoints {
-		fmt.Fprintf(stdout, "%s at %s%s\n", e.route.Name, url, e.route.Path)
+func (c *gatewayCmd) hello(s *node.Node, o *node.Options) {
+	s.Begin()
+	for i := range o.Upstreams.Routes {
+		route := &o.Upstreams.Routes[i]
+		fmt.Fprintf(stdout, "%s at %s%s\n", route.Name, s.URL(), route.Path)
 	}
 	if c.Auth == "none" {
 		fmt.Fprintln(stdout, "everybody on this machine may use it (--auth none)")
 	} else {
-		fmt.Fprintln(stdout, "token in", c.base().secrets()+"/"+tokenFile)
+		fmt.Fprintln(stdout, "token in", o.Secrets+"/"+datadir.TokenFile)
 	}
-	fmt.Fprintln(stdout, "sessions and streams in", storeText(c.Store.url, s.dir))
+	fmt.Fprintln(stdout, "sessions and streams in", storeurl.Text(s.Dir(), o.Store))
 }

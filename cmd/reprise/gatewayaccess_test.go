@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"reprise/internal/datadir"
 )
 
 // serveUserNames is an upstream with sessions whose tools answer with the header X-User.
@@ -65,7 +67,7 @@ func TestUsersOfTheGateway(t *testing.T) {
 		session := c.send(token, "", beginSession).session
 		c.want("the user "+who, c.send(token, session, legacyCall), 200, "", "default/"+who)
 	}
-	token, err := os.ReadFile(filepath.Join(dir, "known", tokenFile))
+	token, err := os.ReadFile(filepath.Join(dir, "known", datadir.TokenFile))
 	if err != nil {
 		t.Fatal(err)
 	}

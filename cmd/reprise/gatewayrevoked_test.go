@@ -14,6 +14,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"reprise/internal/datadir"
 	"reprise/internal/testserver"
 )
 
@@ -56,7 +57,7 @@ func gatewaysOf(t *testing.T, up *holdingUpstream) (one, two *outliving) {
 		o := &outliving{t: t, dir: t.TempDir(), listen: freeAddress(t)}
 		data := filepath.Join(o.dir, "data")
 		check(t, os.Mkdir(data, 0o700))
-		for _, name := range []string{tokenFile, keysFile} {
+		for _, name := range []string{datadir.TokenFile, datadir.KeysFile} {
 			text, err := os.ReadFile(filepath.Join(secrets, name))
 			check(t, err)
 			check(t, os.WriteFile(filepath.Join(data, name), text, 0o600))

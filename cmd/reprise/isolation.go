@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,9 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"reprise"
+	"reprise/internal/datadir"
 	"reprise/internal/isolation"
-	"reprise/internal/oidc"
 )
 
 // isolationFlags say how the commands that we start are isolated.
@@ -66,9 +64,6 @@ func (f *isolationFlags) config(secrets ...string) (isolation.Config, error) {
 	return c, nil
 }
 
-// usersFile is the file in the data directory that says which tenant has which user.
-const usersFile = "users.json"
-
 // openRange opens the users of --run-as-range, which are kept in dir.
 func (f *isolationFlags) openRange(c *isolation.Config, dir string, logger *slog.Logger) error {
 	c.SharedUser = f.SharedUser
@@ -84,7 +79,7 @@ func (f *isolationFlags) openRange(c *isolation.Config, dir string, logger *slog
 	if err = errors.Join(err, countErr); err != nil {
 		return usage("--run-as-range %s: it is FIRST:COUNT, as in 200000:65536", f.RunAsRange)
 	}
-	if c.Range, err = isolation.OpenUserRange(n, m, filepath.Join(dir, usersFile)); err != nil {
+	if c.Range, err = isolation.OpenUserRange(n, m, filepath.Join(dir, datadir.UsersFile)); err != nil {
 		return usage("--run-as-range: %w", err)
 	}
 	for _, tenant := range slices.Sorted(maps.Keys(c.Tenants)) { // so that their directories can be given to them
@@ -96,41 +91,6 @@ func (f *isolationFlags) openRange(c *isolation.Config, dir string, logger *slog
 			"user", of.User.Name, "directories", of.Writable)
 	}
 	return nil
-}
-
-// separate checks that commands of different tenants are kept from each other, now and when a key is made.
-func (s *server) separate(c *serveCmd, config *isolation.Config) error {
-	issuers, err := c.issuers()
-	if err != nil || s.keys == nil {
-		return err
-	}
-	var named []string
-	for i := range issuers {
-		named = append(named, tenantsOf(&issuers[i])...)
-	}
-	err = s.keys.Separate(func(tenants []string) error { return config.Separate(append(tenants, named...)) })
-	if err != nil {
-		return usage("%w", err)
-	}
-	if config.SharedUser {
-		s.logger.Warn("commands of all tenants run as one user and can reach each other where the isolation lets them",
-			"flag", "--shared-user", "advice", "--run-as TENANT=USER or --run-as-range FIRST:COUNT")
-	}
-	return nil
-}
-
-// tenantsOf are the tenants that tokens of an issuer can name. If it can name any, "any" stands for two of them.
-func tenantsOf(issuer *oidc.Issuer) (tenants []string) {
-	switch {
-	case issuer.TenantClaim == "":
-		return []string{string(cmp.Or(issuer.Tenant, reprise.DefaultTenant))}
-	case len(issuer.Tenants) == 0:
-		return []string{"any of " + issuer.TenantClaim, "another of " + issuer.TenantClaim}
-	}
-	for _, tenant := range issuer.Tenants {
-		tenants = append(tenants, string(tenant))
-	}
-	return tenants
 }
 
 // open finds the directories that are open to commands: PATH for all, TENANT=PATH for those of a tenant.
@@ -205,9 +165,9 @@ func (f *isolationFlags) users(c *isolation.Config) error {
 	return nil
 }
 
-// isolate returns how commands are isolated, and keeps other processes from our memory. secrets are files and
-// directories of ours.
-func (f *isolationFlags) isolate(logger *slog.Logger, secrets ...string) (isolation.Config, error) {
+// isolate returns how commands of the server with a data directory are isolated, and keeps other processes from our
+// memory. secrets are files and directories of ours.
+func (f *isolationFlags) isolate(logger *slog.Logger, data string, secrets ...string) (isolation.Config, error) {
 	c, err := f.config(secrets...)
 	if err != nil {
 		return c, err
@@ -241,7 +201,7 @@ func (f *isolationFlags) isolate(logger *slog.Logger, secrets ...string) (isolat
 		logger.Warn("when a hidden file is replaced or made, commands that run already can read the new one",
 			"files", files, "advice", "put them into a directory that is hidden as a whole (--hide DIR)")
 	}
-	return c, nil
+	return c, f.openRange(&c, data, logger)
 }
 
 // replaceable are the hidden paths that are hidden only until another file gets their name: all but directories and
@@ -259,22 +219,4 @@ func replaceable(hidden []string) (files []string) {
 	}
 	slices.Sort(files)
 	return slices.Compact(files)
-}
-
-// secretPaths are the files and directories that hold what no command may read.
-func (s *server) secretPaths(c *serveCmd) []string {
-	paths := []string{s.dir.path, c.secrets(), c.file(c.secrets())}
-	// Files of settings may hold the URL of the store, and whoever can write to one decides who may do what.
-	for _, file := range []string{c.TLSKey, c.Config, c.OIDCConfig, c.TLSClientCA} {
-		if path, err := filepath.Abs(file); err == nil && file != "" {
-			paths = append(paths, path)
-		}
-	}
-	if c.Store.file != "" {
-		paths = append(paths, c.Store.file)
-	}
-	if dir, ok := archiveDir(c.Archive); ok {
-		paths = append(paths, dir)
-	}
-	return append(paths, storePaths(c.Store.url, s.dir)...)
 }

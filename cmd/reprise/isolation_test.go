@@ -64,25 +64,8 @@ func TestReplaceable(t *testing.T) {
 	}
 }
 
-// TestStorePaths: no command may read a file of the store. An embedded log is a directory, beside which nothing lies.
-func TestStorePaths(t *testing.T) {
-	for url, want := range map[string][]string{
-		"log:/a/log":            {"/a/log"},
-		"encrypt+log:/a/log":    {"/a/log"},
-		"sqlite:/a/db":          {"/a/db", "/a/db-wal", "/a/db-shm"},
-		"compress+sqlite:/a/db": {"/a/db", "/a/db-wal", "/a/db-shm"},
-		"memory:":               nil,
-		"redis://localhost":     nil,
-	} {
-		if got := storePaths(url, nil); !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", url, got, want)
-		}
-	}
-}
-
 // TestSecretPathsNameWhatServerKeeps: the archive holds the output of all tenants, as the store does.
 func TestSecretPathsNameWhatServerKeeps(t *testing.T) {
-	s := &server{dir: &dataDir{path: "/data"}}
 	c := &serveCmd{}
 	c.Data, c.Secrets, c.TLSKey = "/data", "/secrets", "/tls/key"
 	c.Config, c.OIDCConfig, c.TLSClientCA = "/etc/config", "/etc/issuers", "/tls/clients"
@@ -91,7 +74,7 @@ func TestSecretPathsNameWhatServerKeeps(t *testing.T) {
 		"file:/archive": true, "file:///archive": true, "s3://archive": false, "": false,
 	} {
 		c.Archive = url
-		paths := s.secretPaths(c)
+		paths := c.secretPaths()
 		if got := slices.Contains(paths, "/archive"); got != want {
 			t.Errorf("--archive %q: %q", url, paths)
 		}

@@ -11,8 +11,10 @@ import (
 	"reprise"
 	"reprise/client"
 	"reprise/internal/apikey"
+	"reprise/internal/datadir"
 	"reprise/internal/identity"
 	"reprise/internal/quota"
+	"reprise/internal/storeurl"
 )
 
 // keyCmd makes, shows and revokes API keys.
@@ -45,18 +47,18 @@ func (p *keyPlace) use(ctx context.Context, asked *stops, do func(context.Contex
 	place := &storePlace{storeKeys: p.storeKeys, Server: p.Server, Data: p.Data, Store: p.Store}
 	ask := func(ctx context.Context, server *client.Client) error { return do(ctx, server.Keys()) }
 	return place.askOr(ctx, asked, ask, func() error {
-		if isRemote(p.Store.url) {
+		if storeurl.IsRemote(p.Store.url) {
 			return place.useLog(ctx, asked, func(ctx context.Context, _ reprise.Store, log *reprise.Log) error {
 				return useAPIKeys(ctx, log, place.dataDir(), do)
 			})
 		}
-		dir, err := lockDataDir(place.dataDir())
+		dir, err := datadir.Lock(place.dataDir())
 		if err != nil {
 			return err
 		}
 		ctx, release := asked.context(ctx)
 		defer release()
-		return errors.Join(useAPIKeys(ctx, nil, dir.path, do), dir.close())
+		return errors.Join(useAPIKeys(ctx, nil, dir.Path, do), dir.Close())
 	})
 }
 
@@ -65,7 +67,7 @@ func useAPIKeys(ctx context.Context, log *reprise.Log, dir string, do func(conte
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("data directory: %w", err)
 	}
-	journal, opts := apiKeyJournal(log, dir)
+	journal, opts := apikey.In(dir, log)
 	keys, err := apikey.Open(ctx, journal, opts)
 	if err != nil {
 		return err

@@ -18,12 +18,10 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"reprise"
-	"reprise/internal/api"
-	"reprise/internal/mcpserver"
+	"reprise/internal/datadir"
 	"reprise/internal/mcpserver/relay"
+	"reprise/internal/node"
 	"reprise/internal/serverproof"
-	"reprise/internal/storeurl"
 )
 
 // mcpCmd is an MCP server on stdin and stdout.
@@ -68,8 +66,8 @@ func (c *mcpCmd) Run(ctx context.Context, asked *stops) error {
 	if c.URL != "" {
 		return c.pass(please, c.URL, logger)
 	}
-	dir, err := lockDataDir(c.Data)
-	if errors.Is(err, errInUse) {
+	dir, err := datadir.Lock(c.Data)
+	if errors.Is(err, datadir.ErrInUse) {
 		logger.Debug("another process holds the data directory", "error", err)
 		return c.join(please, now, logger)
 	}
@@ -80,7 +78,7 @@ func (c *mcpCmd) Run(ctx context.Context, asked *stops) error {
 	if err != nil {
 		return err
 	}
-	err = s.mcp.tools.Run(please, &mcp.IOTransport{Reader: os.Stdin, Writer: unclosed{os.Stdout}})
+	err = s.Tools().Run(please, &mcp.IOTransport{Reader: os.Stdin, Writer: unclosed{os.Stdout}})
 	if errors.Is(err, io.EOF) {
 		err = nil // the client has gone
 	}
@@ -88,10 +86,10 @@ func (c *mcpCmd) Run(ctx context.Context, asked *stops) error {
 }
 
 // stop ends what the client and others have under way.
-func (c *mcpCmd) stop(now context.Context, s *server) error {
+func (c *mcpCmd) stop(now context.Context, s *node.Node) error {
 	drained, cancel := context.WithTimeout(now, c.Drain)
 	defer cancel()
-	return errors.Join(s.mcp.close(), s.host.Stop(drained), s.close())
+	return s.StopTools(drained)
 }
 
 // join passes all on to the process that holds the data directory. When that has gone, one of those that have joined
@@ -103,10 +101,10 @@ func (c *mcpCmd) join(ctx, now context.Context, logger *slog.Logger) error {
 	}
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)
-	succeeded := make(chan *server, 1)
+	succeeded := make(chan *node.Node, 1)
 	go c.succeed(ctx, logger, succeeded)
 	err = relay.Run(ctx, os.Stdin, os.Stdout,
-		&relay.Options{URL: windowsURL, HTTPClient: windowsClient(dir), Directory: here(), Logger: logger})
+		&relay.Options{URL: node.WindowsURL, HTTPClient: node.WindowsClient(dir), Directory: here(), Logger: logger})
 	if _, ok := errors.AsType[*askedToStop](err); ok {
 		err = nil // as when we hold it ourselves
 	}
@@ -123,14 +121,14 @@ func (c *mcpCmd) join(ctx, now context.Context, logger *slog.Logger) error {
 const succeedAgain = time.Second
 
 // succeed waits for the data directory, and serves from then on. What it waits for ends with the process.
-func (c *mcpCmd) succeed(ctx context.Context, logger *slog.Logger, succeeded chan<- *server) {
+func (c *mcpCmd) succeed(ctx context.Context, logger *slog.Logger, succeeded chan<- *node.Node) {
 	for ctx.Err() == nil {
-		dir, err := awaitDataDir(c.Data)
+		dir, err := datadir.Await(c.Data)
 		if err == nil && ctx.Err() != nil {
-			_ = dir.close() // we are leaving: the next one takes it
+			_ = dir.Close() // we are leaving: the next one takes it
 			return
 		}
-		var s *server
+		var s *node.Node
 		if err == nil {
 			s, err = c.open(ctx, dir, logger)
 		}
@@ -187,7 +185,7 @@ func (c *mcpCmd) token(url string) (token string, found bool, err error) {
 		if !isLoopbackURL(url) {
 			return "", false, nil
 		}
-		path = filepath.Join(cmp.Or(c.Secrets, c.Data), tokenFile)
+		path = filepath.Join(cmp.Or(c.Secrets, c.Data), datadir.TokenFile)
 	}
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) && c.TokenFile == "" {
@@ -213,52 +211,12 @@ type unclosed struct{ io.Writer }
 func (unclosed) Close() error { return nil }
 
 // open opens a server without a listener but for others of the same user, and the tools on top of it. It takes dir.
-func (c *mcpCmd) open(ctx context.Context, dir *dataDir, logger *slog.Logger) (s *server, err error) {
-	serve := &serveCmd{
-		Data: c.Data, Store: c.Store,
-		storageFlags: storageFlags{storeKeys: c.storeKeys, RetainAge: c.RetainAge},
-		replicaFlags: replicaFlags{Secrets: c.Secrets},
-		commandFlags: commandFlags{
-			isolationFlags: c.isolationFlags,
-			MaxRunning:     c.MaxRunning, MaxTimeout: c.MaxTimeout, PassEnv: c.PassEnv,
-		},
-	}
-	s = &server{dir: dir, logger: logger, mcp: &mcpEndpoint{}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.close())
-		}
-	}()
-	keys, err := serve.keys()
+func (c *mcpCmd) open(ctx context.Context, dir *datadir.Dir, logger *slog.Logger) (*node.Node, error) {
+	o, err := c.settings(logger)
 	if err != nil {
-		return s, err
+		return nil, errors.Join(err, dir.Close())
 	}
-	if s.store, err = openStore(ctx, c.Store.url, s.dir,
-		&storeurl.Options{Keys: serve.file(serve.secrets()), MakeKeys: true, Logger: logger}); err != nil {
-		return s, err
-	}
-	metrics := api.NewMetrics()
-	if s.log, err = reprise.Open(ctx, s.store, serve.logOptions(keys, metrics, logger)); err != nil {
-		return s, err
-	}
-	if err = s.join(ctx, serve, keys); err != nil {
-		return s, err
-	}
-	if err = s.openQuotas(serve, nil, metrics); err != nil { // of nobody: all who get here own the directory
-		return s, err
-	}
-	if err = s.openHost(ctx, serve, keys, metrics); err != nil {
-		return s, err
-	}
-	s.mcp.tools, err = mcpserver.New(s.log, s.host,
-		&mcpserver.Options{
-			Replica: s.member, MaxBytes: c.MaxBytes, Directory: here(), Version: buildVersion(), Logger: logger,
-		})
-	if err != nil {
-		return s, err
-	}
-	s.openWindows(0)
-	return s, nil
+	return node.Windows(ctx, dir, o)
 }
 
 func buildVersion() string {

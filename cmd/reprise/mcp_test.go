@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise"
+	"reprise/internal/datadir"
 	"reprise/internal/serverproof"
 	"reprise/mcp/mcphttp"
 	"reprise/store/memstore"
@@ -133,7 +134,7 @@ func proving(token string, next http.Handler) http.Handler {
 // directory receives a challenge and nothing else. The client is told the reason.
 func TestMCPSendsTokenToProvenServerOnly(t *testing.T) {
 	data := t.TempDir()
-	if err := os.WriteFile(filepath.Join(data, tokenFile), []byte("secret\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(data, datadir.TokenFile), []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var mu sync.Mutex
@@ -170,7 +171,7 @@ func TestMCPSendsTokenToProvenServerOnly(t *testing.T) {
 // TestMCPOfAServer: with --url all is passed on, with the token of the data directory.
 func TestMCPOfAServer(t *testing.T) {
 	data := t.TempDir()
-	if err := os.WriteFile(filepath.Join(data, tokenFile), []byte("secret\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(data, datadir.TokenFile), []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	log, err := reprise.Open(t.Context(), memstore.New(nil), nil)

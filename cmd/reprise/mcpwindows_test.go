@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +19,9 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"reprise/internal/datadir"
+	"reprise/internal/node"
 )
 
 // window is a "reprise mcp" that a desktop host has started, and its client.
@@ -76,7 +81,7 @@ func (w *window) kill(t *testing.T) {
 // holder is the process that holds a data directory.
 func holder(t *testing.T, data string) int {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(data, lockFile))
+	text, err := os.ReadFile(filepath.Join(data, datadir.LockFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +286,7 @@ func TestWindowBesideAServer(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
 	check(t, os.Mkdir(data, 0o700))
-	for _, name := range []string{secretFile, takeOverSecretFile} {
+	for _, name := range []string{datadir.SecretFile, datadir.TakeOverSecretFile} {
 		check(t, os.WriteFile(filepath.Join(data, name), nil, 0o600))
 	}
 	server, err := startDaemon(os.Environ(), dir, filepath.Join(dir, "log"), "--listen", "127.0.0.1:0", "--data", data)
@@ -294,24 +299,27 @@ func TestWindowBesideAServer(t *testing.T) {
 	if pid := holder(t, data); pid != server.cmd.Process.Pid {
 		t.Errorf("%d holds the data directory, not the server %d", pid, server.cmd.Process.Pid)
 	}
-	for path, mode := range map[string]os.FileMode{socketFile: os.ModeSocket | 0o600, secretFile: 0o600} {
+	for path, mode := range map[string]os.FileMode{
+		datadir.SocketFile: os.ModeSocket | 0o600, datadir.SecretFile: 0o600,
+	} {
 		if info, err := os.Stat(filepath.Join(data, path)); err != nil || info.Mode() != mode {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
 		}
 	}
-	strangers := windowsClient(data)
-	strangers.Transport.(*secretive).path = filepath.Join(dir, "guessed")
-	if err := os.WriteFile(filepath.Join(dir, "guessed"), []byte(strings.Repeat("x", 26)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	strangers := &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(data, datadir.SocketFile))
+		},
+	}}
 	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": "ping"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, windowsURL, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, node.WindowsURL, bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Header.Set("Authorization", "Bearer "+strings.Repeat("x", 26)) // a guess
 	response, err := strangers.Do(r)
 	if err != nil {
 		t.Fatal(err)

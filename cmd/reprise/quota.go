@@ -7,13 +7,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"reprise"
 	"reprise/client"
-	"reprise/internal/api"
-	"reprise/internal/apikey"
-	"reprise/internal/identity"
 	"reprise/internal/quota"
 )
 
@@ -28,9 +24,6 @@ type gatewayQuotaFlags struct {
 	LimitPrincipal []string `placeholder:"QUOTA=N" help:"Quota of each principal whose API key has none: sessions, requests (per minute), calls. May be repeated. Default: none."`
 	LimitTenant    []string `placeholder:"[TENANT:]QUOTA=N" help:"Quota of each tenant, or of a named tenant: the same, and streams and bytes. May be repeated. Default: none."`
 }
-
-// gatewayQuotas are the quotas that a gateway counts.
-var gatewayQuotas = []quota.Name{quota.Streams, quota.Bytes, quota.Sessions, quota.Requests, quota.Calls}
 
 // parseLimit reads a quota and its bound, such as "running=5" or "bytes=1GiB", into limits.
 func parseLimit(limits quota.Limits, text string) error {
@@ -99,65 +92,6 @@ func (f *quotaFlags) quotaOptions(names []quota.Name) (*quota.Options, error) {
 		}
 	}
 	return opts, nil
-}
-
-// quotas is the Book of a server, and what it needs to know of principals.
-type quotas struct {
-	*quota.Book
-	gate atomic.Pointer[identity.Gate]   // nil before there is one
-	keys atomic.Pointer[apikey.Registry] // nil before they are read, and where there are none
-	// bearers are principals whose limits only their tokens contain.
-	bearers bearers
-}
-
-// several reports whether there are principals beside the operator.
-func (q *quotas) several() bool {
-	keys := q.keys.Load()
-	return keys != nil && keys.Any()
-}
-
-// openQuotas makes the Book of what the flags say, for the named quotas, nil for all.
-func (s *server) openQuotas(c *serveCmd, names []quota.Name, metrics *api.Metrics) error {
-	opts, err := c.quotaOptions(names)
-	if err != nil {
-		return err
-	}
-	opts.Refused = metrics.QuotaRefused
-	s.quotas = &quotas{}
-	opts.Several = s.quotas.several
-	s.quotas.Book = quota.New(opts)
-	return nil
-}
-
-// holder is a principal by its name, with its own bounds as long as its credential is good. It is made at each append.
-func (q *quotas) holder(tenant reprise.Tenant, name string) quota.Holder {
-	h := quota.Holder{Account: quota.Account{Tenant: tenant, Principal: name}}
-	if gate := q.gate.Load(); gate != nil && name != "" {
-		if p, err := gate.Named(context.Background(), tenant, name); err == nil {
-			return *p.Holder()
-		}
-		q.bearers.recall(&h)
-	}
-	return h
-}
-
-// kept are the bounds of what a tenant or a principal keeps.
-func (q *quotas) kept(tenant reprise.Tenant, account string) reprise.Quota {
-	of := quota.OfPrincipal
-	if account == "" {
-		of = quota.OfTenant
-	}
-	h := q.holder(tenant, account)
-	return q.Kept(&h, of)
-}
-
-// admitMCP counts the MCP sessions of a principal. One that was opened before is counted whatever the bounds are.
-func (q *quotas) admitMCP(tenant reprise.Tenant, principal string, opening bool) (release func(), err error) {
-	who := q.holder(tenant, principal)
-	if !opening {
-		return q.Hold(&who, quota.Sessions), nil
-	}
-	return q.Take(&who, quota.Sessions)
 }
 
 // quotaCmd shows quotas.

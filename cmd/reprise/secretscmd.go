@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"reprise"
+	"reprise/internal/datadir"
 	"reprise/internal/durable"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
@@ -43,7 +44,7 @@ func (c *secretsMakeCmd) Run() error {
 	if err := makeSecrets(c.Dir); err != nil {
 		return err
 	}
-	for _, name := range []string{tokenFile, keysFile} {
+	for _, name := range []string{datadir.TokenFile, datadir.KeysFile} {
 		fmt.Fprintln(stdout, filepath.Join(c.Dir, name))
 	}
 	return nil
@@ -64,9 +65,9 @@ func (p *namedPlace) dir() (string, error) {
 	}
 	if p.Principal != "" {
 		base := cmp.Or(p.Secrets, p.Data, defaultGatewayDir())
-		return filepath.Join(base, principalsDir, folderName(p.Tenant), folderName(p.Principal)), nil
+		return filepath.Join(base, datadir.PrincipalsDir, datadir.Folder(p.Tenant), datadir.Folder(p.Principal)), nil
 	}
-	return filepath.Join(cmp.Or(p.Secrets, p.Data, defaultDataDir()), namedDir, p.Tenant), nil
+	return filepath.Join(cmp.Or(p.Secrets, p.Data, defaultDataDir()), datadir.NamedDir, p.Tenant), nil
 }
 
 // file returns the path of a secret.
@@ -170,28 +171,9 @@ func makeSecrets(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("directory of the secrets: %w", err)
 	}
-	if _, err := reprise.LoadKeyset(filepath.Join(dir, keysFile)); err != nil {
+	if _, err := reprise.LoadKeyset(filepath.Join(dir, datadir.KeysFile)); err != nil {
 		return err
 	}
-	_, err := identity.LoadToken(filepath.Join(dir, tokenFile))
+	_, err := identity.LoadToken(filepath.Join(dir, datadir.TokenFile))
 	return err
-}
-
-// checkShared refuses to generate secrets for one replica if a directory of shared ones is named: all other replicas
-// would refuse its clients.
-func (c *serveCmd) checkShared() error {
-	if c.Secrets == "" || !isRemote(c.Store.url) {
-		return nil
-	}
-	for _, name := range []string{keysFile, tokenFile} {
-		if name == tokenFile && c.Auth != "token" {
-			continue
-		}
-		if _, err := os.Stat(filepath.Join(c.secrets(), name)); err != nil {
-			return usage("--secrets: %w; make them once with \"%s secrets %s\", and copy them to each machine",
-				err, self(),
-				c.Secrets)
-		}
-	}
-	return nil
 }

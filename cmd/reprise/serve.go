@@ -3,9 +3,18 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net"
+	"net/url"
+	"os"
+	"path/filepath"
 
 	"reprise"
+	"reprise/internal/datadir"
+	"reprise/internal/identity"
+	"reprise/internal/node"
+	"reprise/internal/storeurl"
 )
 
 // serveCmd runs the server. Most of its flags are in serveflags.go, by the headings of its help.
@@ -45,7 +54,7 @@ A unit of systemd needs KillMode=process and Delegate=yes. A socket that systemd
 
 // Run serves until it is asked to stop.
 func (c *serveCmd) Run(ctx context.Context, asked *stops) (err error) {
-	if c.passed, err = passedSocket(); err != nil {
+	if c.passed, err = node.PassedSocket(); err != nil {
 		return err
 	}
 	if c.passed != nil {
@@ -54,7 +63,7 @@ func (c *serveCmd) Run(ctx context.Context, asked *stops) (err error) {
 		}
 		c.Listen = c.passed.Addr().String()
 	}
-	watchdog, err := watchdogPeriod()
+	watchdog, err := node.WatchdogPeriod()
 	if err != nil {
 		return err
 	}
@@ -71,20 +80,25 @@ func (c *serveCmd) Run(ctx context.Context, asked *stops) (err error) {
 	defer release()
 	please, release = orHangup(please)
 	defer release()
-	s, err := c.open(please, newLogger(c.LogFormat, c.LogLevel))
+	logger := newLogger(c.LogFormat, c.LogLevel)
+	o, err := c.settings(please, logger)
+	if err != nil {
+		return err
+	}
+	s, err := node.Serve(please, o)
 	if stoppedEarly(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	please = s.offer(please)
-	s.hello(c)
-	notifySystemd(s.logger, "READY=1")
+	please = s.Offer(please)
+	c.hello(s)
+	node.NotifySystemd(logger, "READY=1")
 	if watchdog > 0 {
-		defer feedWatchdog(s.logger, watchdog, s.front.healthy)()
+		defer node.FeedWatchdog(logger, watchdog, s.Healthy)()
 	}
-	return errors.Join(s.serve(please, now, c.StopExecutions), s.close())
+	return errors.Join(s.Serve(please, now, c.StopExecutions), s.Close())
 }
 
 // checkAddress refuses an address that would expose the server contrary to the flags.
@@ -99,4 +113,95 @@ func (c *serveCmd) checkAddress(address string) error {
 
 func (c *serveCmd) retention() reprise.Retention {
 	return reprise.Retention{MaxEvents: c.RetainEvents, MaxBytes: int64(c.RetainBytes), MaxAge: c.RetainAge}
+}
+
+// checkOpenAddress refuses to let everybody in from elsewhere.
+func checkOpenAddress(address string) error {
+	loopback, err := isLoopback(address)
+	if err != nil {
+		return err
+	}
+	if !loopback {
+		return usage("--auth none lets everybody run commands, and --listen %s is not loopback: "+
+			"take --auth token, or listen on 127.0.0.1", address)
+	}
+	return nil
+}
+
+// defaultDataDir is "reprise" in the user's state directory, "" for a user who has none.
+func defaultDataDir() string {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "reprise")
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(home, ".local", "state", "reprise")
+}
+
+// defaultGatewayDir is the same for a gateway.
+func defaultGatewayDir() string {
+	if dir := defaultDataDir(); dir != "" {
+		return filepath.Join(dir, "gateway")
+	}
+	return ""
+}
+
+// newLogger writes what happens to stderr.
+func newLogger(format string, level slog.Level) *slog.Logger {
+	opts := &slog.HandlerOptions{Level: level}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(os.Stderr, opts))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, opts))
+}
+
+// consoleURL is the address of the web console. On a terminal it has the token, and the page asks whether to log in by
+// it: what is behind the "#" is sent to no server, and the page takes it out of the address. It must not lie in the log
+// of whatever reads stdout.
+func (c *serveCmd) consoleURL(base string) string {
+	address := base + "/"
+	if c.Auth != "token" || !isTerminal(stdout) {
+		return address
+	}
+	token, err := identity.LoadToken(filepath.Join(c.secrets(), datadir.TokenFile))
+	if err != nil {
+		return address
+	}
+	return address + "#token=" + url.QueryEscape(token)
+}
+
+// hello says where the server is and what to try next. Its first line, which begin
+// writes, is for programs too.
+func (c *serveCmd) hello(s *node.Node) {
+	s.Begin()
+	base := s.URL()
+	token := filepath.Join(c.secrets(), datadir.TokenFile)
+	switch {
+	case c.Auth == "none":
+		fmt.Fprintln(stdout, "everybody on this machine may run commands (--auth none)")
+	default:
+		fmt.Fprintln(stdout, "token in", token)
+	}
+	fmt.Fprintln(stdout, "events in", storeurl.Text(s.Dir(), c.Store.url))
+	if name := s.Replica(); name != "" {
+		fmt.Fprintln(stdout, "one of the replicas of that store, by the name of", name)
+	}
+	fmt.Fprintln(stdout, "console at", c.consoleURL(base))
+	fmt.Fprintln(stdout, "tools for language models at", base+"/mcp")
+	fmt.Fprintln(stdout, "try, in another terminal:")
+	if base != "http://127.0.0.1:7070" {
+		fmt.Fprintln(stdout, "  export REPRISE_URL="+base)
+	}
+	if c.Auth == "token" && c.secrets() != defaultDataDir() {
+		fmt.Fprintf(stdout, "  export REPRISE_TOKEN=$(cat %s)\n", token)
+	}
+	fmt.Fprintf(stdout, "  %s run -- sh -c 'for i in 1 2 3; do echo $i; sleep 1; done'\n", self())
+}
+
+// stoppedEarly reports whether err means that the server was stopped before it was open.
+func stoppedEarly(err error) bool {
+	_, ok := errors.AsType[*askedToStop](err)
+	return ok
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"reprise"
+	"reprise/internal/datadir"
 	"reprise/internal/marker"
 	"reprise/internal/storeurl"
 	"reprise/store/sqlitestore"
@@ -20,71 +21,26 @@ type storeKeys struct {
 	StoreKeys string `placeholder:"FILE" help:"Keys of a store with encrypt+ in front of its URL. Default: store.keys in the directory of the secrets."`
 }
 
-// storeKeysFile holds the keys of encrypted stores.
-const storeKeysFile = "store.keys"
-
 // file is the file with the keys, by default in the directory secrets.
 func (k *storeKeys) file(secrets string) string {
 	if k.StoreKeys != "" {
 		return k.StoreKeys
 	}
-	return filepath.Join(secrets, storeKeysFile)
-}
-
-// openStore opens the store that a URL names.
-func openStore(ctx context.Context, url string, dir *dataDir, opts *storeurl.Options) (reprise.Store, error) {
-	wrappers, base := storeurl.Split(url)
-	url = strings.Join(append(wrappers, withPath(base, dir)), "+")
-	store, err := storeurl.Open(ctx, url, opts)
-	switch {
-	case errors.Is(err, storeurl.ErrScheme):
-		return nil, usage("--store %q: %w", storeurl.Redact(url), storeurl.ErrScheme)
-	case errors.Is(err, storeurl.ErrKeys):
-		return nil, fmt.Errorf("%w; --store-keys names another file", err)
-	}
-	return store, err
-}
-
-// localPath is the file of a sqlite: URL or the directory of a log: URL, however it is wrapped.
-func localPath(url string, dir *dataDir) (path string, ok bool) {
-	_, base := storeurl.Split(url)
-	scheme, path, _ := strings.Cut(base, ":")
-	name, ok := localNames[scheme]
-	if path == "" && dir != nil {
-		path = filepath.Join(dir.path, name)
-	}
-	return path, ok
-}
-
-// storePaths are the files of a sqlite: URL, or the directory of a log: URL.
-func storePaths(url string, dir *dataDir) []string {
-	path, ok := localPath(url, dir)
-	if !ok {
-		return nil
-	}
-	if _, base := storeurl.Split(url); strings.HasPrefix(base, "log:") {
-		return []string{path}
-	}
-	return []string{path, path + "-wal", path + "-shm"}
-}
-
-// localNames is where the stores lie in the data directory whose URLs name no path, by the schemes of these URLs.
-var localNames = map[string]string{"sqlite": storeFile, "log": "log"}
-
-// withPath is a URL without wrappers, with the path that it stands for.
-func withPath(base string, dir *dataDir) string {
-	path, ok := localPath(base, dir)
-	if !ok {
-		return base
-	}
-	scheme, _, _ := strings.Cut(base, ":")
-	return scheme + ":" + path
+	return filepath.Join(secrets, datadir.StoreKeysFile)
 }
 
 // place is a store that a verb has opened in the place of a server.
 type place struct {
 	store reprise.Store
-	dir   *dataDir // nil for a store that lies elsewhere
+	dir   *datadir.Dir // nil for a store that lies elsewhere
+}
+
+// data is the path of the data directory, "" if there is none.
+func (p *place) data() string {
+	if p.dir == nil {
+		return ""
+	}
+	return p.dir.Path
 }
 
 // openPlace opens the store that a URL names, alone: that of a server which runs on a file
@@ -117,25 +73,25 @@ func openPlaceWith(ctx context.Context, url, data string, opts *storeurl.Options
 	}()
 	if base == "sqlite:" || base == "log:" {
 		if data == "" {
-			return p, errNoDataDir
+			return p, datadir.ErrNone
 		}
 		if _, err := os.Stat(data); err != nil && mustExist {
 			return p, fmt.Errorf("data directory: %w", err)
 		}
-		if p.dir, err = lockDataDir(data); err != nil {
+		if p.dir, err = datadir.Lock(data); err != nil {
 			return p, err
 		}
 	}
-	if file, ok := localPath(url, p.dir); ok && mustExist {
+	if file, ok := storeurl.Path(p.data(), url); ok && mustExist {
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 			return p, fmt.Errorf("there is no store yet: %w", err)
 		}
 	}
 	if strings.HasPrefix(url, "sqlite:") && !mustExist {
-		path, _ := localPath(url, p.dir)
+		path, _ := storeurl.Path(p.data(), url)
 		p.store, err = syncAtEnd(ctx, path, opts.Unmarked)
 	} else {
-		p.store, err = openStore(ctx, url, p.dir, opts)
+		p.store, err = storeurl.OpenIn(ctx, p.data(), url, opts)
 	}
 	return p, err
 }
@@ -163,13 +119,7 @@ func (p *place) close() error {
 		errs = append(errs, p.store.Close())
 	}
 	if p.dir != nil {
-		errs = append(errs, p.dir.close())
+		errs = append(errs, p.dir.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// storeText is the store's URL as it is shown, without passwords.
-func storeText(url string, dir *dataDir) string {
-	wrappers, base := storeurl.Split(url)
-	return strings.Join(append(wrappers, storeurl.Redact(withPath(base, dir))), "+")
 }

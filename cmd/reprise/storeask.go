@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"reprise/client"
+	"reprise/internal/datadir"
+	"reprise/internal/storeurl"
 	"reprise/store/logstore"
 	"reprise/store/sqlitestore"
 )
@@ -45,9 +47,9 @@ func (p *storePlace) askOr(ctx context.Context, asked *stops, ask func(context.C
 	err := open()
 	data := p.dataDir()
 	switch {
-	case errors.Is(err, errInUse):
+	case errors.Is(err, datadir.ErrInUse):
 	case errors.Is(err, sqlitestore.ErrInUse), errors.Is(err, logstore.ErrInUse):
-		path, _ := localPath(p.url(), &dataDir{path: data})
+		path, _ := storeurl.Path(data, p.url())
 		data = filepath.Dir(path)
 	default:
 		return err
@@ -65,8 +67,8 @@ func (p *storePlace) askOr(ctx context.Context, asked *stops, ask func(context.C
 // holder returns the server that holds a data directory, nil if it is unknown. The server gets the token, so that an
 // address that any user may have written does not count.
 func (p *storePlace) holder(data string) (*client.Client, error) {
-	lock, err := os.ReadFile(filepath.Join(data, lockFile))
-	if open := checkNotOpen(data); open != nil || errors.Is(err, fs.ErrNotExist) {
+	lock, err := os.ReadFile(filepath.Join(data, datadir.LockFile))
+	if open := datadir.CheckNotOpen(data); open != nil || errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilerr // the server is unknown
 	}
 	if err != nil {
@@ -78,7 +80,7 @@ func (p *storePlace) holder(data string) (*client.Client, error) {
 	}
 	connect := p.Server
 	connect.URL = address
-	if token := filepath.Join(data, tokenFile); connect.TokenFile == "" && os.Getenv("REPRISE_TOKEN") == "" {
+	if token := filepath.Join(data, datadir.TokenFile); connect.TokenFile == "" && os.Getenv("REPRISE_TOKEN") == "" {
 		if _, err := os.Stat(token); err == nil {
 			connect.TokenFile = token
 		}

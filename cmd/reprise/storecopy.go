@@ -68,9 +68,8 @@ func sameStore(a, b, data string) bool {
 	if storeurl.Part(a) != storeurl.Part(b) {
 		return false
 	}
-	dir := &dataDir{path: data}
-	fileA, isFileA := localPath(a, dir)
-	fileB, isFileB := localPath(b, dir)
+	fileA, isFileA := storeurl.Path(data, a)
+	fileB, isFileB := storeurl.Path(data, b)
 	if !isFileA || !isFileB {
 		_, a = storeurl.Split(a)
 		_, b = storeurl.Split(b)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"reprise/internal/datadir"
 	"reprise/internal/storeurl"
 )
 
@@ -48,7 +49,7 @@ func readStoreURL(path string) (string, error) {
 		return "", fmt.Errorf("the file with the URL of the store: %w", err)
 	case !info.Mode().IsRegular():
 		return "", fmt.Errorf("%s is not a regular file", path)
-	case othersMayRead(path, info):
+	case datadir.OthersMayRead(path, info):
 		return "", fmt.Errorf("%s may be read by others (%v): chmod 600 it, and change the password if others may have read it",
 			path, info.Mode())
 	}

@@ -1,21 +1,12 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"syscall"
 
 	sys "golang.org/x/sys/windows"
 )
-
-// errLocked is the error of flock for a file that another process has locked.
-const errLocked = sys.ERROR_LOCK_VIOLATION
-
-// flock is for the verbs that are refused on Windows; see unavailable.
-func flock(*os.File, bool) error { return errors.ErrUnsupported }
-
-func exists(string) bool { return true }
 
 // leadGroup keeps Ctrl-C in a console from a command that is to be started.
 func leadGroup(cmd *exec.Cmd) {

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"reprise/internal/node"
 )
 
 // passing starts a server as a service manager does that has a socket for it: as file 3, with variables that name the
@@ -196,7 +198,7 @@ func TestWatchdogStarves(t *testing.T) {
 		asked <- true
 		return errors.New("sick")
 	}
-	stop := feedWatchdog(slog.New(slog.DiscardHandler), time.Millisecond, sick)
+	stop := node.FeedWatchdog(slog.New(slog.DiscardHandler), time.Millisecond, sick)
 	for range 3 {
 		<-asked
 	}
@@ -206,7 +208,7 @@ func TestWatchdogStarves(t *testing.T) {
 	}()
 	stop()
 	close(asked)
-	notifySystemd(slog.New(slog.DiscardHandler), "LAST=1")
+	node.NotifySystemd(slog.New(slog.DiscardHandler), "LAST=1")
 	if got := manager.told(); got != "LAST=1" {
 		t.Errorf("told %q of a server that is not healthy", got)
 	}

@@ -40,13 +40,13 @@ var boundMutants = []mutant{
 	},
 	{
 		name: "schedules start for nobody", rule: "docs/schedules.md, rights",
-		file: "cmd/reprise/duties.go", old: "	return s.host.StartFor(ctx, who.Holder(), q)\n",
-		new: "	return s.host.Start(ctx, who.Tenant, q)\n",
+		file: "internal/node/duties.go", old: "	return n.host.StartFor(ctx, who.Holder(), q)\n",
+		new: "	return n.host.Start(ctx, who.Tenant, q)\n",
 		pkg: "./cmd/reprise", run: "TestScripts/schedule_principal",
 	},
 	{
 		name: "schedules leave no record", rule: "docs/schedules.md, rights",
-		file: "cmd/reprise/duties.go", old: "		if err := s.audit.Record(ctx, e); err != nil {",
+		file: "internal/node/duties.go", old: "		if err := n.audit.Record(ctx, e); err != nil {",
 		new: "		if err := ctx.Err(); e.Act == \"\" && err != nil {",
 		pkg: "./cmd/reprise", run: "TestScripts/schedule_principal",
 	},

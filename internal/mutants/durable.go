@@ -11,19 +11,20 @@ var durableMutants = []mutant{
 	},
 	{
 		name: "a stranger names the server of a store", rule: "R10.1",
-		file: "cmd/reprise/storeask.go", old: "open := checkNotOpen(data); open", new: "open := error(nil); open",
+		file: "cmd/reprise/storeask.go", old: "open := datadir.CheckNotOpen(data); open",
+		new: "open := error(nil); open",
 		pkg: "./cmd/reprise", run: "TestScripts/store$",
 	},
 	{
 		name: "a data directory is open without its lock file", rule: "R7.8",
-		file: "cmd/reprise/datadir.go", old: "d.flock(d.folder, wait); errors.Is(err, errInUse)",
-		new: "error(nil); errors.Is(err, errInUse)",
-		pkg: "./cmd/reprise", run: "TestDataDirectoryStaysLockedWithoutItsLockFile",
+		file: "internal/datadir/datadir.go", old: "d.flock(d.folder, wait); errors.Is(err, ErrInUse)",
+		new: "error(nil); errors.Is(err, ErrInUse)",
+		pkg: "./internal/datadir", run: "TestDataDirectoryStaysLockedWithoutItsLockFile",
 	},
 	{
 		name: "earlier versions open a data directory in use", rule: "R7.8",
-		file: "cmd/reprise/datadir.go", old: "d.flock(d.lock, wait); err != nil", new: "error(nil); err != nil",
-		pkg: "./cmd/reprise", run: "TestDataDirectoryStaysLockedWithoutItsLockFile",
+		file: "internal/datadir/datadir.go", old: "d.flock(d.lock, wait); err != nil", new: "error(nil); err != nil",
+		pkg: "./internal/datadir", run: "TestDataDirectoryStaysLockedWithoutItsLockFile",
 	},
 	{
 		name: "a log is open without its lock file", rule: "docs/storage-log.md: one process",
@@ -117,34 +118,6 @@ var durableMutants = []mutant{
 		pkg: "./internal/execution", run: "TestStartOvertakenByWholeRun",
 	},
 	{
-		name: "key of an append is not recorded", rule: "G9: an append under a key",
-		file: "internal/api/once.go", old: "return a, s.record(context.WithoutCancel(ctx), k, a)", new: "return a, nil",
-		pkg: "./internal/api", run: "TestPublishOnceUnderKey",
-	},
-	{
-		name: "append under a key is no producer", rule: "G9: an append and its key are one commit",
-		file: "internal/api/once.go", old: "ID: keyProducer + k.name, Epoch",
-		new: "ID: keyProducer + fmt.Sprint(time.Now().UnixNano()), Epoch",
-		pkg: "./internal/api", run: "TestKeyThatWasNotRecorded",
-	},
-	{
-		name: "key of a removed stream counts", rule: "G9: an append under a key",
-		file: "internal/api/once.go", old: "return outside.Reason == reprise.CursorExpired, nil",
-		new: "return outside != nil, nil",
-		pkg: "./internal/api", run: "TestKeyOfRemovedStream",
-	},
-	{
-		name: "key of other events counts", rule: "the same key, another request: conflict",
-		file: "internal/api/once.go", old: "if r.Digest != k.digest {", new: "if false {",
-		pkg: "./internal/api", run: "TestPublishOnceUnderKey|TestEndOnceUnderKey",
-	},
-	{
-		name: "replica does not ask for the tail that is expected", rule: "an append gets the seq that it expects",
-		file: "submit.go", old: "	if !c.asked && l.Shared() { // other replicas",
-		new: "	if false { // other replicas",
-		pkg: "./enginetest", run: "TestExpectedSeq$",
-	},
-	{
 		name: "names of a tenant have no bound", rule: "G7",
 		file: "internal/memo/book.go", old: "	over := int64(info.Kept()) - most",
 		new: "	over := min(0, most)",
@@ -195,8 +168,8 @@ var durableMutants = []mutant{
 	},
 	{
 		name: "a lock of who has ended is final", rule: "a server that was killed starts again",
-		file: "cmd/reprise/datadir.go", old: "		if exists(d.holder()) {\n", new: "		if true {\n",
-		pkg: "./cmd/reprise", run: "TestLockOfServerThatHasEndedIsWaitedFor",
+		file: "internal/datadir/datadir.go", old: "		if exists(d.holder()) {\n", new: "		if true {\n",
+		pkg: "./internal/datadir", run: "TestLockOfServerThatHasEndedIsWaitedFor",
 	},
 	{
 		name: "cancel of what is just starting does nothing",
@@ -230,7 +203,7 @@ var durableMutants = []mutant{
 	},
 	{
 		name: "a server that is to take over listens anew", rule: "docs/executions.md",
-		file: "cmd/reprise/server.go", old: "		c.passed = taken\n", new: "",
+		file: "internal/node/node.go", old: "		n.Passed, n.Listen = taken, ", new: "		n.Listen = ",
 		pkg: "./cmd/reprise", run: "TestTakeOver$",
 	},
 	{

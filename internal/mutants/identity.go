@@ -105,19 +105,19 @@ var identityMutants = []mutant{
 	},
 	{
 		name: "a task at the gateway outlives a revoked key", rule: "R10.1",
-		file: "cmd/reprise/gatewayserver.go", old: "				Life: s.lives(), Logger: s.logger,\n",
-		new: "				Logger: s.logger,\n",
+		file: "internal/node/gateway.go", old: "				Life: n.lives(), Logger: n.Logger,\n",
+		new: "				Logger: n.Logger,\n",
 		pkg: "./cmd/reprise", run: "TestRevokedKeyEndsWhatIsOpenAtTheGateway",
 	},
 	{
 		name: "a session at the gateway outlives a revoked key", rule: "R10.1",
-		file: "cmd/reprise/gatewayserver.go", old: "			Life: s.lives(), Name: route.Name,\n",
+		file: "internal/node/gateway.go", old: "			Life: n.lives(), Name: route.Name,\n",
 		new: "			Name: route.Name,\n",
 		pkg: "./cmd/reprise", run: "TestRevokedKeyEndsWhatIsOpenAtTheGateway",
 	},
 	{
 		name: "a response of the gateway outlives a revoked key", rule: "R10.1",
-		file: "cmd/reprise/gatewayserver.go",
+		file: "internal/node/gateway.go",
 		old:  "identity.WhileGood(identity.NewContext(withVerdict(r.Context()), &who), &who)",
 		new:  "identity.NewContext(withVerdict(r.Context()), &who), func() {}",
 		pkg:  "./cmd/reprise", run: "TestRevokedKeyEndsWhatIsOpenAtTheGateway",
@@ -146,9 +146,9 @@ var identityMutants = []mutant{
 	},
 	{
 		name: "a token that can be guessed is proven", rule: "docs/security.md, what is not protected",
-		file: "cmd/reprise/secrets.go",
+		file: "internal/node/engine.go",
 		old:  "	if len(token) < serverproof.MinToken {", new: "	if token == \"\" {",
-		pkg: "./cmd/reprise", run: "TestShortTokenIsNotProven",
+		pkg: "./internal/node", run: "TestShortTokenIsNotProven",
 	},
 	{
 		name: "a webhook goes to this machine by a translated address", rule: "R10.2",

@@ -36,7 +36,8 @@ var interpreterMutants = []mutant{
 	},
 	{
 		name: "a call of a window runs where the server does", rule: "R6.14",
-		file: "cmd/reprise/mcp.go", old: "windowsClient(dir), Directory: here(),", new: "windowsClient(dir),",
+		file: "cmd/reprise/mcp.go", old: "node.WindowsClient(dir), Directory: here(),",
+		new: "node.WindowsClient(dir),",
 		pkg: "./cmd/reprise", run: "TestWindowsRunInTheirOwnDirectories",
 	},
 	{

@@ -337,7 +337,7 @@ var isolationMutants = []mutant{
 	},
 	{
 		name: "commands read the settings of the server", rule: "R6.13",
-		file: "cmd/reprise/isolation.go",
+		file: "cmd/reprise/settings.go",
 		old:  "[]string{c.TLSKey, c.Config, ",
 		new:  "[]string{c.TLSKey, ",
 		pkg:  "./cmd/reprise", run: "TestSecretPathsNameWhatServerKeeps",
@@ -350,7 +350,7 @@ var isolationMutants = []mutant{
 	},
 	{
 		name: "commands read the archive", rule: "R6.13",
-		file: "cmd/reprise/isolation.go",
+		file: "cmd/reprise/settings.go",
 		old:  "	if dir, ok := archiveDir(c.Archive); ok {\n", new: "	if dir, ok := archiveDir(c.Archive); ok && dir == \"\" {\n",
 		pkg: "./cmd/reprise", run: "TestSecretPathsNameWhatServerKeeps|TestHostileRequests", patience: 5 * time.Minute,
 	},

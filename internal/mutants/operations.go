@@ -132,4 +132,32 @@ var operationMutants = []mutant{
 		new:  "	if err := q.append(ctx, events); err != nil {\n",
 		pkg:  "./internal/webhook", run: "TestFailedAppendIsNotCounted",
 	},
+	{
+		name: "key of an append is not recorded", rule: "G9: an append under a key",
+		file: "internal/api/once.go", old: "return a, s.record(context.WithoutCancel(ctx), k, a)", new: "return a, nil",
+		pkg: "./internal/api", run: "TestPublishOnceUnderKey",
+	},
+	{
+		name: "append under a key is no producer", rule: "G9: an append and its key are one commit",
+		file: "internal/api/once.go", old: "ID: keyProducer + k.name, Epoch",
+		new: "ID: keyProducer + fmt.Sprint(time.Now().UnixNano()), Epoch",
+		pkg: "./internal/api", run: "TestKeyThatWasNotRecorded",
+	},
+	{
+		name: "key of a removed stream counts", rule: "G9: an append under a key",
+		file: "internal/api/once.go", old: "return outside.Reason == reprise.CursorExpired, nil",
+		new: "return outside != nil, nil",
+		pkg: "./internal/api", run: "TestKeyOfRemovedStream",
+	},
+	{
+		name: "key of other events counts", rule: "the same key, another request: conflict",
+		file: "internal/api/once.go", old: "if r.Digest != k.digest {", new: "if false {",
+		pkg: "./internal/api", run: "TestPublishOnceUnderKey|TestEndOnceUnderKey",
+	},
+	{
+		name: "replica does not ask for the tail that is expected", rule: "an append gets the seq that it expects",
+		file: "submit.go", old: "	if !c.asked && l.Shared() { // other replicas",
+		new: "	if false { // other replicas",
+		pkg: "./enginetest", run: "TestExpectedSeq$",
+	},
 }

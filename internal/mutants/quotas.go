@@ -6,13 +6,13 @@ package main
 var quotaMutants = []mutant{
 	{
 		name: "the gateway counts no requests", rule: "docs/gateway.md, quotas",
-		file: "cmd/reprise/mcpquota.go", old: "s.quotas.Spend(who.Holder(), quota.Requests, int64(requests))",
-		new: "s.quotas.Spend(who.Holder(), quota.Requests, 0)",
+		file: "internal/node/mcpquota.go", old: "n.quotas.Spend(who.Holder(), quota.Requests, int64(requests))",
+		new: "n.quotas.Spend(who.Holder(), quota.Requests, 0)",
 		pkg: "./cmd/reprise", run: "TestScripts/gateway_quota",
 	},
 	{
 		name: "a call that has ended still counts", rule: "docs/gateway.md, quotas",
-		file: "cmd/reprise/mcpquota.go",
+		file: "internal/node/mcpquota.go",
 		old:  "		for _, one := range taken {\n			one()\n",
 		new:  "		for range taken {\n",
 		pkg:  "./cmd/reprise", run: "TestLimitsOfTokensApplyToWhatIsKept|TestScripts/gateway_quota",
@@ -34,7 +34,7 @@ var quotaMutants = []mutant{
 	},
 	{
 		name: "limits of tokens are forgotten at once", rule: "docs/security.md, quotas",
-		file: "cmd/reprise/bearers.go",
+		file: "internal/node/bearers.go",
 		old:  "		*h = known\n",
 		new:  "		_ = known\n",
 		pkg:  "./cmd/reprise", run: "TestLimitsOfTokensApplyToWhatIsKept",
@@ -51,8 +51,8 @@ var quotaMutants = []mutant{
 	},
 	{
 		name: "an upstream is called without a record", rule: "docs/security.md, audit log",
-		file: "cmd/reprise/mcpquota.go",
-		old:  "		return s.recordPassed(r, messages, upstream)\n",
+		file: "internal/node/mcpquota.go",
+		old:  "		return n.recordPassed(r, messages, upstream)\n",
 		new:  "		return nil\n",
 		pkg:  "./cmd/reprise", run: "TestScripts/gateway_users",
 	},
@@ -63,15 +63,15 @@ var quotaMutants = []mutant{
 	},
 	{
 		name: "the gateway knows no certificates", rule: "docs/security.md, client certificates",
-		file: "cmd/reprise/gatewayserver.go",
-		old:  "		access.Certificates = s.keys\n",
-		new:  "		_ = access\n",
+		file: "internal/node/engine.go",
+		old:  "verifier, access.Certificates = identity.Verifiers{verifier, n.keys}, n.keys",
+		new:  "verifier = identity.Verifiers{verifier, n.keys}",
 		pkg:  "./cmd/reprise", run: "TestClientCertificatesAtTheGateway",
 	},
 	{
 		name: "commands can read the file with the URL of the store",
 		rule: "docs/security.md, the password of the store",
-		file: "cmd/reprise/isolation.go", old: "		paths = append(paths, c.Store.file)\n", new: "",
+		file: "cmd/reprise/settings.go", old: "		paths = append(paths, c.Store.file)\n", new: "",
 		pkg: "./cmd/reprise", run: "TestPasswordOfTheStoreStaysWithTheServer",
 	},
 	{

@@ -158,9 +158,10 @@ var rowMutants = []mutant{
 	},
 	{
 		name: "a server without its store exits", rule: "row 15",
-		file: "cmd/reprise/front.go", old: "		case !isRemote(url) || !errors.Is(err, reprise.ErrUnavailable):\n",
-		new: "		case isRemote(url) || !errors.Is(err, reprise.ErrUnavailable):\n",
-		pkg: "./cmd/reprise", run: "TestServeWaitsForItsStore/redis",
+		file: "internal/node/front.go",
+		old:  "		case !storeurl.IsRemote(n.Store) || !errors.Is(err, reprise.ErrUnavailable):\n",
+		new:  "		case storeurl.IsRemote(n.Store) || !errors.Is(err, reprise.ErrUnavailable):\n",
+		pkg:  "./cmd/reprise", run: "TestServeWaitsForItsStore/redis",
 	},
 	{
 		name: "a call under way at Close is hurried from its first try", rule: "row 16",
