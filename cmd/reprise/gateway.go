@@ -31,6 +31,7 @@ type gatewayCmd struct {
 	tlsFlags          `embed:"" group:"Connections:"`
 	proxyFlags        `embed:"" group:"Connections:"`
 	connectionFlags   `embed:"" group:"Connections:"`
+	mcpFlags          `embed:"" group:"Model Context Protocol:"`
 	Drain             time.Duration `group:"Connections:" default:"10s" help:"How long running calls may continue after the first INT or TERM. Default: ${default}."`
 	logFlags          `embed:"" group:"Logs:"`
 }

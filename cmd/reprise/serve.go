@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
 	"reprise"
 	"reprise/internal/datadir"
@@ -34,6 +35,8 @@ type serveCmd struct {
 	connectionFlags `embed:"" group:"Connections:"`
 	readerFlags     `embed:"" group:"Connections:"`
 	commandFlags    `embed:"" group:"Commands:"`
+	mcpFlags        `embed:"" group:"Model Context Protocol:"`
+	CallGrace       time.Duration `name:"call-grace" group:"Model Context Protocol:" placeholder:"DURATION" help:"How long a run goes on whose call was cut off on version 2026-07-28, on which a cut means a cancellation. The next call of the same client is told of the run, which then stays. Default: it is cancelled at once."`
 	dutyFlags       `embed:"" group:"Webhooks:"`
 	logFlags        `embed:"" group:"Logs, metrics and traces:"`
 	telemetryFlags  `embed:"" group:"Logs, metrics and traces:"`

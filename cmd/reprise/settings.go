@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"reprise/internal/isolation"
 	"reprise/internal/node"
 	"reprise/internal/storeurl"
+	"reprise/mcp/mcphttp"
 )
 
 // connectionFlags bound the connections of clients.
@@ -57,6 +59,24 @@ func (c *dutyFlags) allowed() ([]netip.Prefix, error) {
 	return list, nil
 }
 
+// mcpFlags say how clients of the Model Context Protocol are served.
+type mcpFlags struct {
+	MCPVersions []string      `name:"mcp-versions" placeholder:"VERSION" help:"Versions of the Model Context Protocol that are served over HTTP, separated by commas; for example 2025-11-25 alone, whose clients resume a call that was cut off. Default: all (2026-07-28, 2025-11-25, 2025-06-18, 2025-03-26)."`
+	ResponseAge time.Duration `name:"mcp-response-age" placeholder:"DURATION" help:"Age at which the response to a call is closed, on version 2025-11-25: the client comes back for the rest. Less than the age at which a proxy cuts connections. Default: 45s; negative: no limit."`
+}
+
+// versions are the served versions, the newest first, nil for all.
+func (c *mcpFlags) versions() ([]string, error) {
+	for _, v := range c.MCPVersions {
+		if !slices.Contains(mcphttp.Versions, v) {
+			return nil, usage("--mcp-versions %s: %s are served", v, strings.Join(mcphttp.Versions, ", "))
+		}
+	}
+	list := slices.Sorted(slices.Values(c.MCPVersions))
+	slices.Reverse(list)
+	return slices.Compact(list), nil
+}
+
 // telemetryFlags name the collectors of traces and metrics.
 type telemetryFlags struct {
 	OTLPEndpoint string `name:"otlp-endpoint" placeholder:"URL" help:"OpenTelemetry collector for traces and metrics, over OTLP on HTTP, for example http://127.0.0.1:4318. Default: OTEL_EXPORTER_OTLP_ENDPOINT, or none."`
@@ -79,6 +99,7 @@ func (c *serveCmd) settings(ctx context.Context, logger *slog.Logger) (*node.Opt
 		Listening: printListening, Open: c.Auth == "none", PublicURL: strings.TrimSuffix(c.PublicURL, "/"),
 		AllowHosts: c.AllowHost, AllowOrigins: c.AllowOrigin, Audit: c.Audit,
 		Heartbeat: c.Heartbeat, NoCompression: !c.Compress, WebhookGiveUp: c.WebhookGiveUp,
+		ResponseAge: c.ResponseAge, CallGrace: c.CallGrace,
 		OTLPEndpoint: c.OTLPEndpoint, Version: buildVersion(), Logger: logger,
 	}
 	secrets := c.secretPaths()
@@ -95,6 +116,9 @@ func (c *serveCmd) settings(ctx context.Context, logger *slog.Logger) (*node.Opt
 		return nil, err
 	}
 	if o.WebhookAllow, err = c.allowed(); err != nil {
+		return nil, err
+	}
+	if o.MCPVersions, err = c.versions(); err != nil {
 		return nil, err
 	}
 	if o.TLS, err = c.tlsConfig(logger); err != nil {
@@ -151,8 +175,12 @@ func (c *gatewayCmd) settings(logger *slog.Logger) (*node.Options, error) {
 			TaskAfter: c.TaskAfter, RetainAge: c.RetainAge, SessionIdle: c.SessionIdle, Quick: c.Quick,
 			MaxBody: int64(c.MaxBody),
 		},
+		ResponseAge: c.ResponseAge,
 	}
 	var err error
+	if o.MCPVersions, err = c.versions(); err != nil {
+		return nil, err
+	}
 	if o.Upstreams.Routes, err = c.routes(); err != nil {
 		return nil, err
 	}

@@ -78,7 +78,7 @@ func (s *Server) execute(ctx context.Context, req *mcp.CallToolRequest,
 	}
 	if cancels {
 		// Until the answer names the run, nobody could find it.
-		defer context.AfterFunc(ctx, func() { s.abandon(ctx, run.tenant, id) })()
+		defer context.AfterFunc(ctx, func() { s.leave(ctx, run.caller, id) })()
 	}
 	out, err := s.collect(ctx, run.tenant, id, limit, wait, s.watch(req, id))
 	if err != nil {
@@ -146,12 +146,8 @@ func inOurWords(err error, in *runInput) error {
 // abandonWait limits how long the cancellation of a run is retried.
 const abandonWait = 10 * time.Second
 
-// abandon cancels a run whose call was cancelled. A stopping server handles its runs itself, and so does the server
-// that has taken over the call of this one.
+// abandon cancels a run whose call was cancelled.
 func (s *Server) abandon(ctx context.Context, tenant reprise.Tenant, id string) {
-	if cause := context.Cause(ctx); errors.Is(cause, reprise.ErrClosed) || errors.Is(cause, reprise.ErrFenced) {
-		return
-	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), abandonWait)
 	defer stop()
 	if err := s.host.Cancel(ctx, tenant, id); err != nil {

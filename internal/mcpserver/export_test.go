@@ -13,3 +13,10 @@ func (o Options) WithRootsWithin(d time.Duration) *Options {
 	o.rootsWithin = d
 	return &o
 }
+
+// CutsForTest returns the number of runs in their grace.
+func (s *Server) CutsForTest() int {
+	s.cuts.mu.Lock()
+	defer s.cuts.mu.Unlock()
+	return len(s.cuts.pending)
+}

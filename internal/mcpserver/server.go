@@ -48,6 +48,10 @@ type Options struct {
 	Directory string
 	// MaxBytes is how much output a call shows by default. Default: 30,000.
 	MaxBytes int
+	// CallGrace is how long the run of an execute_code goes on whose call was cut off on version 2026-07-28, which does
+	// not tell a cut from a cancellation. The next call of the same sender is told of the run, which then stays.
+	// Default: the run is cancelled at once.
+	CallGrace time.Duration
 	// TaskAfter is the time after which a call of execute_code becomes a task, for clients that support tasks. Default:
 	// 2 s.
 	TaskAfter time.Duration
@@ -80,6 +84,7 @@ type Server struct {
 	matching *quota.Places               // in which output is searched for patterns
 	shown    recent.Map[shownTo, string] // the cursors of the newest answers
 	roots    recent.Map[aClient, string]
+	cuts     cuts
 	shell    string // of commands: bash, for which models write, or sh on a machine without it
 }
 
@@ -97,7 +102,7 @@ func New(log *reprise.Log, host *execution.Host, opts *Options) (*Server, error)
 	}
 	s.matching = quota.NewPlaces(max(1, runtime.GOMAXPROCS(0)/2))
 	if s.opts.MaxBytes < minBytes || s.opts.MaxBytes > maxBytes || s.opts.TaskAfter < 0 || s.opts.ProgressEvery < 0 ||
-		s.opts.MaxResource < 0 {
+		s.opts.MaxResource < 0 || s.opts.CallGrace < 0 {
 		return nil, fmt.Errorf("mcpserver: %w: a time or a size", reprise.ErrInvalid)
 	}
 	var tasks mcptask.Options
@@ -125,7 +130,7 @@ func New(log *reprise.Log, host *execution.Host, opts *Options) (*Server, error)
 			// what a tenant has run is nobody else's
 			SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
 		})
-	s.mcp.AddReceivingMiddleware(mcpguard.Panics(s.opts.Logger), offered, codes, s.checkArguments)
+	s.mcp.AddReceivingMiddleware(mcpguard.Panics(s.opts.Logger), offered, codes, s.checkArguments, s.tellCuts)
 	s.addTools()
 	s.addResources()
 	s.tasks.Support(toolExecute, mcptask.Tool{After: s.opts.TaskAfter, Resume: s.resume})
@@ -196,4 +201,8 @@ func (s *Server) Run(ctx context.Context, transport mcp.Transport) error {
 }
 
 // Close ends the waits of calls; executions continue. Closing again does nothing.
-func (s *Server) Close() error { return s.tasks.Close() }
+func (s *Server) Close() error {
+	err := s.tasks.Close()
+	s.cuts.close()
+	return err
+}

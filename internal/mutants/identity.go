@@ -111,8 +111,8 @@ var identityMutants = []mutant{
 	},
 	{
 		name: "a session at the gateway outlives a revoked key", rule: "R10.1",
-		file: "internal/node/gateway.go", old: "			Life: n.lives(), Name: route.Name,\n",
-		new: "			Name: route.Name,\n",
+		file: "internal/node/gateway.go", old: "			Life: n.lives(), Name: route.Name, ",
+		new: "			Name: route.Name, ",
 		pkg: "./cmd/reprise", run: "TestRevokedKeyEndsWhatIsOpenAtTheGateway",
 	},
 	{

@@ -160,4 +160,22 @@ var operationMutants = []mutant{
 		new: "	if false { // other replicas",
 		pkg: "./enginetest", run: "TestExpectedSeq$",
 	},
+	{
+		name: "responses of MCP calls have no age", rule: "a call outlives a proxy that cuts",
+		file: "mcp/mcphttp/response.go", old: "age > 0 && r.primes && exchange != standalone {",
+		new: "age > 0 && r.primes && exchange == standalone {",
+		pkg: "./mcp/mcphttp", run: "TestResponsesHaveAge",
+	},
+	{
+		name: "a run that its sender was told of is cancelled", rule: "--call-grace",
+		file: "internal/mcpserver/cuts.go",
+		old:  "			delete(c.pending, one)\n			one.timer.Stop()\n", new: "",
+		pkg: "./internal/mcpserver", run: "TestRunStaysForSenderWhoComesBack|TestGraceIsOver",
+	},
+	{
+		name: "a run that was cut off is told to everybody", rule: "tenants and principals see their own",
+		file: "internal/mcpserver/cuts.go", old: "		who := sender{tenant, name}\n",
+		new: "		who := sender{reprise.DefaultTenant, \"\"}\n		_, _ = tenant, name\n",
+		pkg: "./internal/mcpserver", run: "TestCallThatWasCutOffIsNamed",
+	},
 }

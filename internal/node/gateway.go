@@ -103,7 +103,7 @@ func openUpstreams(_ context.Context, n *Node) error {
 		}
 		e.handler, err = mcphttp.New(n.log, e.gateway, &mcphttp.Options{
 			Identify: identifyFor(n.gate, n.issuers), Allow: n.allowPassed(route.Name), Admit: n.quotas.admitMCP,
-			Life: n.lives(), Name: route.Name,
+			Life: n.lives(), Name: route.Name, Versions: n.MCPVersions, ResponseAge: n.ResponseAge,
 			Replica: n.member, SessionIdle: n.Upstreams.SessionIdle, Quick: n.Upstreams.Quick,
 			MaxBody:      n.Upstreams.MaxBody,
 			AllowedHosts: n.AllowHosts, AllowedOrigins: n.AllowOrigins,

@@ -79,6 +79,12 @@ type Options struct {
 	// Files returns the directories of clients by name. Nil for none.
 	Files func() (map[string]string, error)
 
+	// MCPVersions are the versions of the Model Context Protocol that are served over HTTP, and ResponseAge is the age
+	// at which a response to a call is closed, to be resumed. Defaults: those of mcphttp. CallGrace is how long a run
+	// goes on whose call was cut off on version 2026-07-28. Default: not at all.
+	MCPVersions            []string
+	ResponseAge, CallGrace time.Duration
+
 	Heartbeat     time.Duration
 	NoCompression bool
 	WebhookAllow  []netip.Prefix

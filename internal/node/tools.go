@@ -32,14 +32,14 @@ func openTools(_ context.Context, n *Node) (err error) {
 	n.tools.tools, err = mcpserver.New(n.log, n.host, &mcpserver.Options{
 		Replica: n.member, Version: n.Version, Logger: n.Logger,
 		Tasks:     &mcptask.Options{Hooks: n.mcp.Tasks(), Life: n.lives()},
-		Principal: principalBy(n.gate), Audit: n.recordMCP,
+		Principal: principalBy(n.gate), Audit: n.recordMCP, CallGrace: n.CallGrace,
 	})
 	if err != nil {
 		return err
 	}
 	n.tools.handler, err = mcphttp.New(n.log, limitedBackend{n.tools.tools.Backend(), n.quotas}, &mcphttp.Options{
-		KeepAlive: n.Heartbeat,
-		Identify:  identifyFor(n.gate, n.issuers), Allow: n.allowTools(n.gate), Admit: n.quotas.admitMCP,
+		KeepAlive: n.Heartbeat, Versions: n.MCPVersions, ResponseAge: n.ResponseAge,
+		Identify: identifyFor(n.gate, n.issuers), Allow: n.allowTools(n.gate), Admit: n.quotas.admitMCP,
 		Life: n.lives(), Replica: n.member, Hooks: n.mcp.HTTP(), Logger: n.Logger,
 		AllowedHosts: []string{"*"}, AllowedOrigins: n.AllowOrigins, // the API has checked the host
 	})

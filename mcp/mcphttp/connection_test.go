@@ -70,7 +70,7 @@ func TestMissingBodyHoldsNoConnection(t *testing.T) {
 func TestCallOutlivesTheAgeOfItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const age = 5 * time.Minute
-		w := newFixture(t, setup{conns: &httpserver.Options{MaxAge: age}})
+		w := newFixture(t, setup{conns: &httpserver.Options{MaxAge: age}, opts: mcphttp.Options{ResponseAge: -1}})
 		c := w.begin("2025-11-25")
 		begin := time.Now()
 		late := time.AfterFunc(2*age, func() { w.tools.release("g") }) // so that a response which is not ended ends
@@ -93,4 +93,42 @@ func TestCallOutlivesTheAgeOfItsConnection(t *testing.T) {
 		}
 		w.close()
 	})
+}
+
+// A call that takes long is answered by responses of a bounded age, each of which ends in good order with the id to come
+// back with: clients that give up after two broken connections do not count these. Versions before 2025-11-25 do not
+// know how to come back, and keep one response.
+func TestResponsesHaveAge(t *testing.T) {
+	for version, want := range map[string]int{"2025-11-25": 3, "2025-06-18": 1} {
+		t.Run(version, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const age = 45 * time.Second // the default
+				w := newFixture(t, setup{})
+				c := w.begin(version)
+				begin, responses := time.Now(), 0
+				time.AfterFunc(2*age+time.Second, func() { w.tools.release("g") })
+				text := c.text(c.post(
+					`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"steps","arguments":{"gate":"g"}}}`))
+				for responses = 1; !strings.Contains(text, "done") && responses < 10; responses++ {
+					if took, due := time.Since(begin), time.Duration(responses)*age; took.Truncate(time.Second) != due {
+						t.Errorf("response %d ended after %v, want %v", responses, took, due)
+					}
+					if strings.Count(text, "retry: ") != 2 {
+						t.Errorf("response %d ends with %q", responses, text)
+					}
+					req := c.request(http.MethodGet, "")
+					at := strings.LastIndex(text, "id: ")
+					id, _, _ := strings.Cut(text[at+4:], "\n")
+					req.Header.Set("Last-Event-ID", id)
+					res, err := w.http.Do(req)
+					check(t, err)
+					text = c.text(res)
+				}
+				if responses != want || !strings.Contains(text, "done") {
+					t.Errorf("%d responses, the last %q; want %d", responses, text, want)
+				}
+				w.close()
+			})
+		})
+	}
 }

@@ -121,6 +121,9 @@ func (s *Session) follow(
 		}
 		defer time.AfterFunc(left, func() { stop(errToPoll) }).Stop()
 	}
+	if age := s.h.opts.ResponseAge; age > 0 && r.primes && exchange != standalone {
+		defer time.AfterFunc(age, func() { stop(errToPoll) }).Stop()
+	}
 	r.begin()
 	_ = r.Poll(ctx) // Follow deals with the error
 	r.Follow(ctx, r)
