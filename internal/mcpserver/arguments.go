@@ -52,10 +52,23 @@ func (w *waitArg) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &w.seconds)
 }
 
+// eventArg is the id of an event. The first sandbox server's clients give null for none.
+type eventArg struct {
+	given bool
+	text  string
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (e *eventArg) UnmarshalJSON(data []byte) error {
+	e.given = true
+	return json.Unmarshal(data, &e.text) // null changes nothing
+}
+
 // argumentSchemas are the schemas of our own types.
 var argumentSchemas = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[cursorArg](): {Types: []string{"string", "integer"}},
 	reflect.TypeFor[waitArg]():   {Types: []string{"number", "boolean"}},
+	reflect.TypeFor[eventArg]():  {Types: []string{"string", "null"}},
 }
 
 // inputSchema is the schema of the arguments In. It leaves null out where a list may be nil: no client sends that, and

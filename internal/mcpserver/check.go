@@ -15,8 +15,8 @@ import (
 )
 
 // checkArguments is middleware that refuses arguments in the terms of the tool, before the SDK does so in those of JSON
-// Schema. It takes what models send for what they mean: null for an argument that is not given, and JSON in a string,
-// such as "30", where the tool takes no string.
+// Schema. It takes what models send for what they mean: null for an argument that is not given, unless the tool takes
+// null, and JSON in a string, such as "30", where the tool takes no string.
 func (s *Server) checkArguments(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 		if call, ok := req.(*mcp.CallToolRequest); ok && call.Params != nil {
@@ -54,6 +54,7 @@ func meant(schema *jsonschema.Schema, arguments json.RawMessage) (json.RawMessag
 				Field:  name,
 				Reason: fmt.Sprintf("%s is taken, and this is %s", aOf(typesOf(property)...), aOf(typeOf(given[name]))),
 			}
+		case value == nil && slices.Contains(property.Types, "null"):
 		case value == nil:
 			delete(given, name)
 		default:

@@ -15,8 +15,8 @@ import (
 )
 
 // On version 2026-07-28 a server takes a disconnect for a cancellation: a connection that breaks and a person who stops
-// the call look the same. The run is cancelled, at once or after Options.CallGrace, and the next call of the same sender
-// is told which run that was. A run that is still going on then stays, since the sender knows it and can cancel it.
+// the call look the same. The run is cancelled, at once or after Options.CallGrace, and the next call of the same
+// sender is told which run that was. A run that is still going on then stays: the sender knows it and can cancel it.
 
 const (
 	// maxCuts is how many runs of a sender are remembered, the newest ones, and maxCutSenders of how many senders.

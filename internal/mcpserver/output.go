@@ -40,10 +40,10 @@ type outputInput struct {
 	Wait        waitArg   `json:"wait,omitzero" jsonschema:"seconds to wait for until, 0 to 50 (default 0, with until 30)"`
 	Until       string    `json:"until,omitempty" jsonschema:"output (default): some and a pause; end; match: of match or pattern; prompt: a line without end"`
 	Match       string    `json:"match,omitempty" jsonschema:"text to wait for"`
-	Pattern     string    `json:"pattern,omitempty" jsonschema:"RE2 expression to wait for"`
+	Pattern     string    `json:"pattern,omitempty" jsonschema:"RE2 to wait for"`
 	MaxBytes    int       `json:"max_bytes,omitempty" jsonschema:"256 to 1048576 (default 30000)"`
 	Limit       int       `json:"limit,omitempty" jsonschema:"events, 1 to 1000"`
-	LastEventID string    `json:"last_event_id,omitempty" jsonschema:"event_id to read on from"`
+	LastEventID eventArg  `json:"last_event_id,omitzero" jsonschema:"event_id to go on from"`
 	Events      bool      `json:"events,omitempty" jsonschema:"for programs: events in place of text"`
 	Quiet       bool      `json:"quiet,omitempty" jsonschema:"show only the last lines and counts (until: end)"`
 }
@@ -85,7 +85,7 @@ func (s *Server) outputQuery(in *outputInput) (q outputQuery, err error) {
 		return q, &execution.FieldError{Field: "quiet", Reason: "it shows no events: leave events and limit out"}
 	case in.Quiet:
 		q.form = formQuiet
-	case in.Wait.isFlag || in.Cursor.isSeq:
+	case in.Wait.isFlag || in.Cursor.isSeq || in.LastEventID.given:
 		q.form = formSandbox
 	case in.Events:
 		q.form = formEvents
@@ -113,12 +113,12 @@ func (s *Server) outputQuery(in *outputInput) (q outputQuery, err error) {
 	}
 	if in.Cursor.isSeq {
 		q.seq, q.bySeq = in.Cursor.seq, true
-		if in.LastEventID != "" {
+		if in.LastEventID.text != "" {
 			return q, &execution.FieldError{Field: "last_event_id", Reason: "cursor is given too"}
 		}
 		return q, nil
 	}
-	q.at, err = position(in.Cursor.text, in.LastEventID)
+	q.at, err = position(in.Cursor.text, in.LastEventID.text)
 	return q, err
 }
 
@@ -165,6 +165,9 @@ func (s *Server) output(ctx context.Context, req *mcp.CallToolRequest,
 		return nil, nil, err
 	}
 	r, err := s.openOutput(ctx, req, c, &in)
+	if in.LastEventID.text != "" && isCursorRefused(err) {
+		return sandboxRefusal(in.LastEventID.text, err)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -174,7 +177,7 @@ func (s *Server) output(ctx context.Context, req *mcp.CallToolRequest,
 	}
 	s.noteShown(c, in.ID, r.page.facts.Cursor)
 	if r.page.q.form == formSandbox {
-		return s.sandboxAnswer(ctx, c.tenant, r.page)
+		return s.sandboxAnswer(ctx, c.tenant, r.page, in.LastEventID.text)
 	}
 	return r.page.answer(r.Reader)
 }

@@ -72,13 +72,14 @@ func TestSandboxShapes(t *testing.T) {
 	}
 	c.call("send_stdin", args{"execution_id": run.ID, "text": "\n"}, nil)
 	whole := c.sandbox(args{"execution_id": run.ID, "wait": true})
-	if whole.Status != "completed" || *whole.ExitCode != 3 || whole.HasMore || *whole.NextCursor != len(whole.Output) {
+	all := len(whole.Output) + 2 // with started and end
+	if whole.Status != "completed" || *whole.ExitCode != 3 || whole.HasMore || *whole.NextCursor != all {
 		t.Errorf("to the end: %+v", whole)
 	}
 	var paged []string
 	for cursor := 0; ; {
 		page := c.sandbox(args{"execution_id": run.ID, "cursor": cursor, "limit": 3})
-		if len(page.Output) > 3 || *page.NextCursor != cursor+len(page.Output) {
+		if len(page.Output) > 3 || *page.NextCursor <= cursor {
 			t.Fatalf("after %d: %+v", cursor, page)
 		}
 		for _, e := range page.Output {
@@ -94,10 +95,24 @@ func TestSandboxShapes(t *testing.T) {
 	if strings.Join(paged, "") != whole.data() || len(paged) != len(whole.Output) {
 		t.Errorf("in pages %q", paged)
 	}
-	last := whole.Output[3].ID
+	last := whole.Output[2].ID
 	got := c.sandbox(args{"execution_id": run.ID, "wait": false, "last_event_id": last})
-	if got.Output[0].ID != whole.Output[4].ID {
+	if got.Output[0].ID != whole.Output[3].ID {
 		t.Errorf("after %s: %+v", last, got)
+	}
+	// The loop of that server's clients begins with null, without wait.
+	if got := c.sandbox(args{"execution_id": run.ID, "last_event_id": nil}); got.data() != whole.data() {
+		t.Errorf("from null: %+v", got)
+	}
+	if got := c.sandbox(args{"execution_id": run.ID, "last_event_id": last}); got.data() != "line 4\nline 5\nline 6\n" {
+		t.Errorf("after %s, without wait: %+v", last, got)
+	}
+	for _, wrong := range []string{"nonsense", "6f1c1e1e-0000-4000-8000-000000000000", "99" + last} {
+		text := c.call("get_execution_output", args{"execution_id": run.ID, "last_event_id": wrong}, nil)
+		if !strings.HasPrefix(text, "{") || !strings.Contains(text, `"error":"Event ID `+wrong+` not found"`) ||
+			!strings.Contains(text, `"output":[]`) || !strings.Contains(text, `"code":"cursor_`) {
+			t.Errorf("after %s: %s", wrong, text)
+		}
 	}
 	// Our own cursor stays a string, and its answer has a text.
 	text := c.call("get_execution_output", args{"execution_id": run.ID, "cursor": last}, nil)

@@ -95,9 +95,9 @@ func TestCallOutlivesTheAgeOfItsConnection(t *testing.T) {
 	})
 }
 
-// A call that takes long is answered by responses of a bounded age, each of which ends in good order with the id to come
-// back with: clients that give up after two broken connections do not count these. Versions before 2025-11-25 do not
-// know how to come back, and keep one response.
+// A call that takes long is answered by responses of a bounded age, each of which ends in good order with the id to
+// come back with: clients that give up after two broken connections do not count these. Versions before 2025-11-25 do
+// not know how to come back, and keep one response.
 func TestResponsesHaveAge(t *testing.T) {
 	for version, want := range map[string]int{"2025-11-25": 3, "2025-06-18": 1} {
 		t.Run(version, func(t *testing.T) {
@@ -107,8 +107,8 @@ func TestResponsesHaveAge(t *testing.T) {
 				c := w.begin(version)
 				begin, responses := time.Now(), 0
 				time.AfterFunc(2*age+time.Second, func() { w.tools.release("g") })
-				text := c.text(c.post(
-					`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"steps","arguments":{"gate":"g"}}}`))
+				text := c.text(c.post(`{"jsonrpc":"2.0","id":7,"method":"tools/call",` +
+					`"params":{"name":"steps","arguments":{"gate":"g"}}}`))
 				for responses = 1; !strings.Contains(text, "done") && responses < 10; responses++ {
 					if took, due := time.Since(begin), time.Duration(responses)*age; took.Truncate(time.Second) != due {
 						t.Errorf("response %d ended after %v, want %v", responses, took, due)

@@ -39,8 +39,8 @@ type Options struct {
 	// Versions are the served versions, the newest first. Default: Versions.
 	Versions []string
 	// ResponseAge is the age at which the response to a call, or one that resumes it, is closed in good order, on
-	// versions whose clients then come back for the rest (2025-11-25). Clients that count broken connections do not count
-	// this one, so that a call outlives a proxy that cuts later. Default: 45 s; negative: no limit.
+	// versions whose clients then come back for the rest (2025-11-25). Clients that count broken connections do not
+	// count this one, so that a call outlives a proxy that cuts later. Default: 45 s; negative: no limit.
 	ResponseAge time.Duration
 	// SessionIdle is how long an unused session is kept. Default: 1 hour.
 	SessionIdle time.Duration
