@@ -242,7 +242,7 @@ func (s *Server) executeAsync(ctx context.Context, req *mcp.CallToolRequest,
 	}
 	return &mcp.CallToolResult{
 		Meta:    mcp.Meta{metaExecution: out},
-		Content: []mcp.Content{&mcp.TextContent{Text: "[" + out.sentence() + "]"}},
+		Content: []mcp.Content{&mcp.TextContent{Text: "[" + out.sentence() + "]" + in.hint()}},
 	}, nil, nil
 }
 
