@@ -15,6 +15,7 @@ import (
 
 	"reprise"
 	"reprise/internal/backoff"
+	"reprise/internal/execution/command"
 	"reprise/internal/isolation"
 	"reprise/internal/supervisor"
 )
@@ -218,14 +219,14 @@ func (r *run) claim(m *remote, t *tracker) error {
 func (r *run) countAgain(ctx context.Context, m *remote, t *tracker, info *reprise.StreamInfo) error {
 	r.tail = info.Tail
 	if totals, ok := before(ctx, m, t); ok {
-		r.bytes = Bytes{Stdout: totals.Stdout, Stderr: totals.Stderr}
+		r.bytes = totals
 		return nil
 	}
 	counted, err := count(ctx, r.stream, info.Tail)
 	if err != nil {
 		return err
 	}
-	r.bytes, r.startedAt = counted.bytes, counted.started
+	r.bytes, r.shown.StartedAt = counted.bytes, counted.started
 	if counted.from > 1 {
 		r.bytesFrom = counted.from
 	}
@@ -234,7 +235,7 @@ func (r *run) countAgain(ctx context.Context, m *remote, t *tracker, info *repri
 
 // before returns the totals of the output in all frames before the next one; ok is false if the spool does not contain
 // them.
-func before(ctx context.Context, m *remote, t *tracker) (totals supervisor.Totals, ok bool) {
+func before(ctx context.Context, m *remote, t *tracker) (totals Bytes, ok bool) {
 	if t.shifts.Cut {
 		return totals, false
 	}
@@ -260,7 +261,7 @@ func before(ctx context.Context, m *remote, t *tracker) (totals supervisor.Total
 	}
 	e, ended, err := readEnding(m.dir)
 	whole := ended && err == nil && e.Tail == t.reader.Next()-1 // otherwise the spool has lost its end
-	return supervisor.Totals{Stdout: e.Bytes.Stdout, Stderr: e.Bytes.Stderr}, whole
+	return e.Bytes, whole
 }
 
 // spoolGone is the reason why a command was ended after its directory was removed: no server could find it again.
@@ -298,7 +299,7 @@ func (r *run) buried(m *remote, t *tracker, err error) bool {
 			return true
 		}
 		_, newer := errors.AsType[*supervisor.VersionError](err)
-		final := newer || r.isStopping() // a cancelled run does not wait for a disk that may never be read again
+		final := newer || r.IsStopping() // a cancelled run does not wait for a disk that may never be read again
 		r.host.opts.Logger.Error("a spool cannot be read",
 			"execution", r.id, "tenant", r.key.Tenant, "final", final, "error", err)
 		if !final {
@@ -308,9 +309,8 @@ func (r *run) buried(m *remote, t *tracker, err error) bool {
 	}
 	kept := false
 	if ended {
-		e.judged = true
 		r.cut = r.cut || r.bytesFrom == 0 && r.bytes != e.Bytes // an older supervisor does not tell its tail
-		kept = r.end(e.ending)
+		kept = r.end(ending{Ending: e.Ending, judged: true})
 	} else {
 		kept = r.endUntold(m, t)
 	}
@@ -340,7 +340,7 @@ func (r *run) endUntold(m *remote, t *tracker) (kept bool) {
 	why, left := machineRestarted, false
 	if loadBrief(m.dir).Machine == thisMachine() {
 		why, left = supervisorKilled, !killLeft(m.dir)
-		killMarked([]string{markOf(r.epoch())})
+		command.KillMarked([]string{markOf(r.epoch())})
 		r.logCrash(m.dir)
 		if !hasBegun(m.dir) {
 			why, left = neverStarted, false
@@ -349,17 +349,27 @@ func (r *run) endUntold(m *remote, t *tracker) (kept bool) {
 	return r.endLost(t, why, left)
 }
 
+// killLeft ends the processes that a killed supervisor has left in its cgroup. It reports whether these are all,
+// because none could leave it.
+func killLeft(dir string) bool {
+	text, err := os.ReadFile(filepath.Join(dir, lockFile))
+	trace, _, _ := strings.Cut(string(text), "\n")
+	return err == nil && command.KillLeft(trace)
+}
+
 // logCrash logs the crash of a supervisor.
 func (r *run) logCrash(dir string) {
 	if text, err := os.ReadFile(filepath.Join(dir, lockFile)); err == nil && bytes.Count(text, []byte{'\n'}) > 1 {
 		r.host.opts.Logger.Error("a supervisor has crashed", "execution", r.id, "tenant", r.key.Tenant,
-			"trace", shorten(string(text), shownBytes))
+			"trace", command.Shorten(string(text), shownBytes))
 	}
 }
 
 // endLost ends the run as lost, with what its events tell.
 func (r *run) endLost(t *tracker, why string, processesLeft bool) (kept bool) {
-	e := ending{Outcome: Lost, Error: why, ProcessesLeft: processesLeft, Isolation: r.isolated, judged: true}
+	e := ending{judged: true, Ending: command.Ending{
+		Outcome: Lost, Error: why, ProcessesLeft: processesLeft, Isolation: r.state().Isolation,
+	}}
 	if t.reader.Next() == 1 { // nothing is known of it
 		return r.end(e)
 	}
@@ -394,7 +404,7 @@ func (h *Host) tryDiscard(dir string) bool {
 	case err == nil:
 		defer lock.Close()
 		killLeft(dir)
-		killMarked([]string{markOf(reprise.Epoch(filepath.Base(dir)))})
+		command.KillMarked([]string{markOf(reprise.Epoch(filepath.Base(dir)))})
 		return os.RemoveAll(dir) == nil
 	case errors.Is(err, fs.ErrNotExist):
 		return os.RemoveAll(dir) == nil
@@ -414,7 +424,7 @@ func (h *Host) stopDiscarded(dir string) error {
 	defer conn.Close()
 	defer context.AfterFunc(h.ctx, func() { _ = conn.Close() })()
 	m := &remote{dir: dir, secret: h.supervisors.secret}
-	v := verdict{Outcome: Cancelled, Reason: "it was removed", Now: true}
+	v := command.Verdict{Outcome: Cancelled, Reason: "it was removed", Now: true}
 	if _, err := m.call(h.ctx, call{Op: callStop, Verdict: &v}); err != nil {
 		return err
 	}
@@ -455,7 +465,7 @@ func readEnding(dir string) (kept keptEnding, ended bool, err error) {
 // keptEnding is the content of the file of an end. Run is as in brief. Tail is the last frame of the spool, whose files
 // may have lost it in a crash of the machine. It is 0 if there was no frame, or the supervisor is an older one.
 type keptEnding struct {
-	ending
+	command.Ending
 	Run  string `json:"run,omitempty"`
 	Tail uint64 `json:"tail,omitempty"`
 }

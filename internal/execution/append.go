@@ -9,32 +9,57 @@ import (
 
 	"reprise"
 	"reprise/internal/backoff"
+	"reprise/internal/execution/command"
 )
 
-// write appends the contents of the spool until the spool is closed. An error means that the rest cannot be kept; the
-// run is ended then.
-func (r *run) write(s *spool) error {
-	err := s.drain(func(events []reprise.Event) error {
-		if d := s.stall(); d > 0 && r.host.opts.Hooks.Stalled != nil {
-			r.host.opts.Hooks.Stalled(r.key.Tenant, d)
-		}
-		return r.append(events)
-	})
-	switch {
-	case err == nil:
-	case errors.Is(err, reprise.ErrFenced):
-		s.abandon()
-		r.fence()
-	case isFull(err):
-		s.abandon()
-		r.dropRest()
-	default:
-		s.abandon()
-		r.host.opts.Logger.Error("the output of an execution cannot be kept",
-			"execution", r.id, "tenant", r.key.Tenant, "error", err)
-		r.stop(verdict{Outcome: Cancelled, Reason: notKept, Now: true})
+// eventStarted is the type of the first event of an execution whose process was started.
+const eventStarted = "started"
+
+// eventOf is the event that a chunk of output becomes.
+func eventOf(c *command.Chunk) reprise.Event {
+	e := reprise.Event{Time: c.Time, Type: Stdout, Format: reprise.FormatBytes, Data: c.Data}
+	switch c.Kind {
+	case command.Stderr:
+		e.Type = Stderr
+	case command.Started:
+		e.Type, e.Format = eventStarted, reprise.FormatMembers
+	case command.Stdout:
+	}
+	return e
+}
+
+// write appends output. An error means that the rest cannot be kept; the run is ended then.
+func (r *run) write(chunks []command.Chunk) error {
+	events := make([]reprise.Event, len(chunks))
+	for i := range chunks {
+		events[i] = eventOf(&chunks[i])
+	}
+	err := r.append(events)
+	if err != nil {
+		r.cannotAppend(err)
 	}
 	return err
+}
+
+// cannotAppend ends a run whose output cannot be appended any more.
+func (r *run) cannotAppend(err error) {
+	switch {
+	case errors.Is(err, reprise.ErrFenced):
+		r.fence()
+	case isFull(err):
+		r.dropRest()
+	default:
+		r.host.opts.Logger.Error("the output of an execution cannot be kept",
+			"execution", r.id, "tenant", r.key.Tenant, "error", err)
+		r.Stop(command.Verdict{Outcome: Cancelled, Reason: notKept, Now: true})
+	}
+}
+
+// stalled reports that the command has waited for the store.
+func (r *run) stalled(d time.Duration) {
+	if hook := r.host.opts.Hooks.Stalled; hook != nil {
+		hook(r.key.Tenant, d)
+	}
 }
 
 // noRoom is the note on a run whose last output was dropped, and noRoomForList that on its artifacts.
@@ -71,7 +96,7 @@ func (r *run) appendTogether(events []reprise.Event) error {
 		r.holdBack(batch)
 	}
 	r.mu.Lock()
-	r.coming = &counted{Bytes: r.bytes.plus(more), Tail: r.tail + uint64(len(events))}
+	r.coming = &counted{Bytes: r.bytes.Plus(more), Tail: r.tail + uint64(len(events))}
 	r.mu.Unlock()
 	kept, err := r.persist(!r.hasty, func() (reprise.Appended, error) { return r.appender.Try(events...) })
 	if err == nil && r.hold != nil {
@@ -81,7 +106,7 @@ func (r *run) appendTogether(events []reprise.Event) error {
 	r.mu.Lock()
 	r.coming = nil
 	if err == nil {
-		r.tail, r.bytes = kept.Last, r.bytes.plus(more)
+		r.tail, r.bytes = kept.Last, r.bytes.Plus(more)
 	}
 	r.mu.Unlock()
 	if err == nil && r.driven != nil {
@@ -120,7 +145,7 @@ func (r *run) writeAs(s *reprise.Stream, id string) {
 // do not wait for room. Output does, until the run is to end; the error is then a *reprise.QuotaError.
 func (r *run) persist(patient bool, try func() (reprise.Appended, error)) (reprise.Appended, error) {
 	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
-	stopping := r.stopping
+	stopping := r.Stopping()
 	defer r.waitForRoom(nil)
 	for {
 		appended, err := try()
@@ -219,7 +244,7 @@ func isFull(err error) bool {
 
 // isToEnd reports whether the run is to end, or the interpreter that runs it.
 func (r *run) isToEnd() bool {
-	return r.isStopping() || r.inside != nil && r.inside.isToEnd() || r.judgedOutside != nil && r.judgedOutside()
+	return r.IsStopping() || r.inside != nil && r.inside.isToEnd() || r.judgedOutside != nil && r.judgedOutside()
 }
 
 // dropRest drops the output that the stream has no room for, now that the run is to end.
@@ -285,9 +310,9 @@ func (r *run) end(e ending) (kept bool) { return r.endWith(nil, e) }
 func (r *run) endWith(events []reprise.Event, e ending) (kept bool) {
 	if r.driven != nil {
 		if !e.judged {
-			e, e.judged = r.judge(e), true
+			e.Ending, e.judged = r.Judge(e.Ending), true
 		}
-		if r.interpreterEnded(e) != nil {
+		if r.interpreterEnded(e.Ending) != nil {
 			return false
 		}
 	}
@@ -297,7 +322,7 @@ func (r *run) endWith(events []reprise.Event, e ending) (kept bool) {
 	r.host.queue.leave(r)
 	more, at := outputOf(events), time.Now() // the same for each try
 	if !e.judged {
-		e, e.judged = r.judge(e), true
+		e.Ending, e.judged = r.Judge(e.Ending), true
 	}
 	if !e.remembered {
 		e.remembered = true
@@ -311,7 +336,7 @@ func (r *run) endWith(events []reprise.Event, e ending) (kept bool) {
 			e.Error = noRoom
 		}
 		r.mu.Lock()
-		e.Bytes, e.BytesFrom = r.bytes.plus(more), r.bytesFrom
+		e.Bytes, e.BytesFrom = r.bytes.Plus(more), r.bytesFrom
 		r.mu.Unlock()
 		end := reprise.Event{Time: at, Format: reprise.FormatMembers, Data: mustMarshal(e)}
 		return r.appender.TryEnd(string(e.Outcome), append(events[:len(events):len(events)], end)...)

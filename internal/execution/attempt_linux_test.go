@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"reprise/internal/execution/command"
 	"reprise/internal/spawn"
 	"reprise/internal/supervisor"
 )
@@ -30,7 +31,7 @@ func TestSupervisorThatComesTooLate(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "started")
 	late := &order{
 		Dir: dir, Secret: s.secret, DisableCgroups: true, Attempt: "first",
-		Plan: &plan{
+		Plan: &command.Plan{
 			Argv: []string{"touch", file}, Cwd: "/", Environ: []string{"PATH=" + os.Getenv("PATH")},
 			Mark: markOf("epoch"),
 		},
@@ -86,7 +87,7 @@ func TestFilesOfAnotherRunAreIgnored(t *testing.T) {
 	if err := b.save(earlier); err != nil {
 		t.Fatal(err)
 	}
-	end := mustMarshal(keptEnding{ending: ending{Outcome: Exited}, Run: "earlier"})
+	end := mustMarshal(keptEnding{Ending: command.Ending{Outcome: Exited}, Run: "earlier"})
 	if err := os.WriteFile(filepath.Join(earlier, endFile), end, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"reprise"
 	"reprise/internal/backoff"
+	"reprise/internal/execution/command"
 	"reprise/internal/interpreter"
 	"reprise/internal/quota"
 )
@@ -236,11 +237,9 @@ func (h *Host) admitInside() error {
 func (r *run) goInside(inside *run, at codeState) {
 	over := make(chan struct{})
 	r.inside, r.codeOver = inside, sync.OnceFunc(func() { close(over) })
-	inside.mu.Lock()
-	isolated := inside.isolated
-	inside.mu.Unlock()
+	isolated := inside.state().Isolation
 	r.mu.Lock()
-	r.startedAt, r.isolated = at.Started, isolated
+	r.shown = command.State{StartedAt: at.Started, Isolation: isolated}
 	r.mu.Unlock()
 	h := r.host
 	h.mu.Lock()
@@ -281,7 +280,7 @@ func (r *run) attendInside(inside *run, at codeState, over <-chan struct{}) {
 		defer timer.Stop()
 		timeout = timer.C
 	}
-	stopping := r.stopping
+	stopping := r.Stopping()
 	for {
 		select {
 		case <-over:
@@ -291,11 +290,11 @@ func (r *run) attendInside(inside *run, at codeState, over <-chan struct{}) {
 		case <-r.host.ctx.Done():
 			return
 		case <-timeout:
-			r.stop(verdict{Outcome: TimedOut})
+			r.Stop(command.Verdict{Outcome: TimedOut})
 		case <-stopping:
 			stopping = nil
 			grace := at.Grace
-			if r.now {
+			if r.IsNow() {
 				grace = 0
 			}
 			timer := time.NewTimer(grace)
@@ -305,7 +304,9 @@ func (r *run) attendInside(inside *run, at codeState, over <-chan struct{}) {
 			again = interrupt()
 		case <-patience:
 			patience = nil
-			inside.stop(verdict{Outcome: Cancelled, Reason: "its code did not end when it was interrupted", Now: true})
+			inside.Stop(command.Verdict{
+				Outcome: Cancelled, Reason: "its code did not end when it was interrupted", Now: true,
+			})
 		}
 	}
 }

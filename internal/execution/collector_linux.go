@@ -44,7 +44,7 @@ func (r *run) gather(ctx context.Context, keep func(chunk []byte) error) ([]arti
 	if err != nil {
 		return nil, nil, err
 	}
-	process, conn, err := startCollector(r.host.spawner, plan, dir)
+	process, conn, err := startCollector(r.host.system.Spawner, plan, dir)
 	if missing, ok := errors.AsType[*fs.PathError](err); ok && missing.Op == "chdir" {
 		return nil, []string{fmt.Sprintf("the working directory cannot be entered: %v", missing.Err)}, nil
 	}

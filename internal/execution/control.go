@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
 )
 
 // whoRuns returns our run of an execution, or the name of the replica that runs it, or neither if the execution has
@@ -68,8 +69,8 @@ func (h *Host) cancelRun(ctx context.Context, r *run) {
 // *FieldError for an unknown name, reprise.ErrConflict if the command has not been started, reprise.ErrEnded if it has
 // ended, or an error of Cancel.
 func (h *Host) Signal(ctx context.Context, tenant reprise.Tenant, id, name string) error {
-	if _, err := parseSignal(name); err != nil {
-		return err
+	if err := command.CheckSignal(name); err != nil {
+		return invalid("signal", "%v", err)
 	}
 	r, owner, err := h.whoRuns(ctx, tenant, id)
 	switch {
@@ -106,6 +107,12 @@ func (h *Host) Resize(ctx context.Context, tenant reprise.Tenant, id string, siz
 
 // maxSize is the most columns and rows of a terminal.
 const maxSize = 65535
+
+// What is written to the stdin of an execution, and its state; see package command.
+type (
+	StdinWrite = command.StdinWrite
+	Stdin      = command.Stdin
+)
 
 // WriteStdin writes data to the stdin of a command whose request has StdinOpen. It blocks until the command has read
 // all of it or the pipe holds the rest, ctx is done, or the command ends. If the command has not been started,

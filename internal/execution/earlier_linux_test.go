@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
 	"reprise/internal/isolation"
 	"reprise/internal/spawn"
 )
@@ -29,7 +30,7 @@ func TestCallForEarlierRunIsIgnored(t *testing.T) {
 		}
 		w, l, err := s.give(&order{
 			Dir: dir, Secret: s.secret, DisableCgroups: true,
-			Plan: &plan{
+			Plan: &command.Plan{
 				Argv: []string{"true"}, Cwd: "/", Environ: []string{"PATH=" + os.Getenv("PATH")}, Mark: markOf(epoch),
 				Isolation: &isolation.Plan{Level: isolation.None},
 			},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
 )
 
 // Follow counts a follower of an execution until release is called, for Request.KillOnDisconnect. It is safe for
@@ -82,7 +83,7 @@ func (r *run) deserted() {
 	alone := r.followers == 0
 	r.mu.Unlock()
 	if alone {
-		r.stop(verdict{Outcome: Cancelled, Reason: "nobody followed it any more"})
+		r.Stop(command.Verdict{Outcome: Cancelled, Reason: "nobody followed it any more"})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
 	"reprise/internal/isolation"
 	"reprise/internal/quota"
 	"reprise/internal/spawn"
@@ -158,11 +159,10 @@ func (o *Options) withDefaults() (Options, error) {
 // Host runs executions and keeps them as streams of a Log. It is safe for concurrent use.
 // One Host at a time may use the executions in a store, unless each has an Options.Replica.
 type Host struct {
-	log     *reprise.Log
-	opts    Options
-	queue   *queue
-	spawner *spawn.Spawner
-	cgroups *cgroups // nil without cgroups, and if supervisors have them
+	log    *reprise.Log
+	opts   Options
+	queue  *queue
+	system command.System // for commands that are run here
 
 	supervisors *supervisors // nil where commands are run here
 
@@ -198,7 +198,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open host: %w", err)
 	}
-	heedSignals()
+	command.HeedSignals()
 	if opts != nil && opts.StateDir != "" {
 		if err := clearCode(opts.StateDir); err != nil {
 			return nil, fmt.Errorf("open host: %w", err)
@@ -208,7 +208,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 		log:     log,
 		opts:    o,
 		queue:   newQueue(&o),
-		spawner: spawn.New(),
+		system:  command.System{Spawner: spawn.New(), Logger: o.Logger},
 		runs:    map[reprise.StreamKey]*run{},
 		opening: map[*run]bool{},
 		locked:  map[reprise.StreamKey]chan struct{}{},
@@ -221,13 +221,14 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 	h.ctx, h.giveUp = context.WithCancelCause(context.Background())
 	switch {
 	case o.RunsDir != "":
-		if h.supervisors, err = openSupervisors(&o, h.spawner); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		h.supervisors, err = openSupervisors(&o, h.system.Spawner)
+		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			h.release()
 			return nil, fmt.Errorf("open host: %w", err)
 		}
 	case !o.DisableCgroups:
-		if h.cgroups, err = openCgroups(h.spawner); err != nil {
-			o.Logger.Info(withoutCgroups, "reason", err)
+		if err = h.system.UseCgroups(); err != nil {
+			o.Logger.Info(command.WithoutCgroups, "reason", err)
 		}
 	}
 	if err := h.adoptAll(ctx); err != nil {
@@ -248,18 +249,6 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 		h.supervisors.warm()
 	}
 	return h, nil
-}
-
-// newTree is the tree of a run that is about to be started.
-func (h *Host) newTree(r *run) tree {
-	if h.cgroups != nil {
-		t, err := h.cgroups.newTree(string(r.epoch()))
-		if err == nil {
-			return t
-		}
-		h.opts.Logger.Warn("no cgroup for an execution", "execution", r.id, "error", err)
-	}
-	return newPlainTree(markOf(r.epoch()))
 }
 
 // Counts returns the number of running and waiting executions.
@@ -411,7 +400,7 @@ func (h *Host) cancelAll(which func(*run) bool) (grace time.Duration) {
 	for _, r := range h.runs {
 		if which(r) {
 			grace = max(grace, r.grace())
-			r.stop(verdict{Outcome: Cancelled, Reason: stopped})
+			r.Stop(command.Verdict{Outcome: Cancelled, Reason: stopped})
 		}
 	}
 	return grace
@@ -431,8 +420,6 @@ func (h *Host) release() {
 	if h.supervisors != nil {
 		h.supervisors.close()
 	}
-	if h.cgroups != nil {
-		h.cgroups.close()
-	}
-	h.spawner.Close()
+	h.system.Close()
+	h.system.Spawner.Close()
 }

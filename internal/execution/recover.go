@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
 )
 
 // recover ends the executions without an end that no server runs any more, and kills their remaining processes on this
@@ -22,11 +23,11 @@ func (h *Host) recover(ctx context.Context) error {
 		marks[i] = markOf(left[i].Epoch)
 	}
 	if h.opts.Replica == nil {
-		killMarked(marks) // no process outlives its execution
+		command.KillMarked(marks) // no process outlives its execution
 	} else {
 		// The owner must be fenced off first. If it is only slow, and on this machine too, it would otherwise report
 		// that the killed processes ended by a signal.
-		defer killMarked(marks)
+		defer command.KillMarked(marks)
 	}
 	for _, i := range rand.Perm(len(left)) { // other replicas do the same now, and each begins somewhere else
 		if err := h.takeOver(ctx, &left[i]); err != nil {
@@ -149,10 +150,10 @@ func (h *Host) lose(ctx context.Context, info *reprise.StreamInfo, opts reprise.
 	if err != nil {
 		return 0, err
 	}
-	e := ending{
+	e := ending{Ending: command.Ending{
 		Outcome: Lost, Bytes: t.bytes,
 		Error: "the server died while the command ran",
-	}
+	}}
 	if t.from > 1 {
 		e.BytesFrom = t.from
 	}

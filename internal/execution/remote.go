@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
 	"reprise/internal/problem"
 	"reprise/internal/supervisor"
 )
@@ -21,11 +22,11 @@ type order struct {
 	Dir string `json:"dir,omitempty"`
 	// Spare is where the supervisor keeps a directory between two runs. An order without a Plan and a Call asks it to
 	// make one.
-	Spare          string `json:"spare,omitempty"`
-	Secret         string `json:"secret,omitempty"`
-	SpoolBytes     int64  `json:"spool_bytes,omitempty"`
-	DisableCgroups bool   `json:"disable_cgroups,omitempty"`
-	Plan           *plan  `json:"plan,omitempty"`
+	Spare          string        `json:"spare,omitempty"`
+	Secret         string        `json:"secret,omitempty"`
+	SpoolBytes     int64         `json:"spool_bytes,omitempty"`
+	DisableCgroups bool          `json:"disable_cgroups,omitempty"`
+	Plan           *command.Plan `json:"plan,omitempty"`
 	// Attempt must equal that of the brief in Dir.
 	Attempt string `json:"attempt,omitempty"`
 	// Call is callAck or callForget, as over the socket, in an order without a Plan.
@@ -49,11 +50,11 @@ type taken struct {
 
 // call is a request of a server over the socket.
 type call struct {
-	Op      callOp    `json:"op"`
-	Signal  string    `json:"signal,omitempty"`
-	Size    *TTY      `json:"size,omitempty"`
-	Verdict *verdict  `json:"verdict,omitempty"`
-	Stdin   *askStdin `json:"stdin,omitempty"`
+	Op      callOp           `json:"op"`
+	Signal  string           `json:"signal,omitempty"`
+	Size    *command.Size    `json:"size,omitempty"`
+	Verdict *command.Verdict `json:"verdict,omitempty"`
+	Stdin   *askStdin        `json:"stdin,omitempty"`
 	// Ack is the last frame that is kept elsewhere.
 	Ack uint64 `json:"ack,omitempty"`
 }
@@ -80,14 +81,8 @@ const (
 // news is the progress of a supervisor.
 type news struct {
 	supervisor.Progress
-	// StartedAt is zero before the process is started.
-	StartedAt time.Time  `json:"started_at,omitzero"`
-	Isolation *Isolation `json:"isolation,omitempty"`
-	// Resized is the latest size of the terminal, or nil if it still has the size of the request.
-	Resized *TTY `json:"resized,omitempty"`
-	// Stopping: the command is to end, or was when it ended by itself.
-	Stopping bool    `json:"stopping,omitempty"`
-	Ended    *ending `json:"ended,omitempty"`
+	command.State
+	Ended *command.Ending `json:"ended,omitempty"`
 }
 
 // replied is the answer to a call.
@@ -162,9 +157,12 @@ func (r *run) writeStdin(ctx context.Context, w StdinWrite) (Stdin, error) {
 	if r.inside != nil {
 		return Stdin{}, errStdinNotOpened
 	}
-	if r.host.supervisors == nil || !r.request.StdinOpen {
-		_, state, err := r.job.writeStdin(ctx, w)
-		return state, err
+	switch {
+	case r.job != nil:
+		_, state, err := r.job.WriteStdin(ctx, w)
+		return state, refused(err)
+	case !r.request.StdinOpen:
+		return Stdin{}, errStdinNotOpened
 	}
 	m, err := r.reached(ctx)
 	if err != nil {
@@ -184,8 +182,11 @@ func (r *run) stdinPiece(ctx context.Context, a *askStdin) *toldStdin {
 	case r == nil:
 		p := problem.From(errHasEnded)
 		return &toldStdin{Refused: &p}
-	case r.host.supervisors == nil || !r.request.StdinOpen:
-		return r.job.stdinPiece(ctx, a)
+	case r.job != nil:
+		return stdinPiece(ctx, r.job, a)
+	case !r.request.StdinOpen:
+		p := problem.From(errStdinNotOpened)
+		return &toldStdin{Refused: &p}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*piecePatience, errPause)
 	defer cancel()
@@ -205,20 +206,20 @@ func (r *run) stdinPiece(ctx context.Context, a *askStdin) *toldStdin {
 }
 
 // stdinPiece gives the command as much of a piece as it takes for now.
-func (j *job) stdinPiece(ctx context.Context, a *askStdin) *toldStdin {
-	w := StdinWrite{Offset: a.Offset, Writer: a.Writer, EOF: a.EOF, exact: a.Exact}
+func stdinPiece(ctx context.Context, j *command.Job, a *askStdin) *toldStdin {
+	w := StdinWrite{Offset: a.Offset, Writer: a.Writer, EOF: a.EOF, Exact: a.Exact}
 	if a.Data != nil {
 		w.Data = bytes.NewReader(a.Data)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, piecePatience, errPause)
 	defer cancel()
-	took, state, err := j.writeStdin(ctx, w)
+	took, state, err := j.WriteStdin(ctx, w)
 	t := &toldStdin{Stdin: state, Took: int(took)}
 	switch {
 	case errors.Is(err, errPause):
 		t.Again = true
 	case err != nil:
-		p := problem.From(err)
+		p := problem.From(refused(err))
 		t.Refused = &p
 	}
 	return t
@@ -234,8 +235,8 @@ func (r *run) signal(name string) error {
 		}
 		return r.inside.signal(name)
 	}
-	if r.host.supervisors == nil {
-		return r.job.signal(name)
+	if r.job != nil {
+		return refused(r.job.Signal(name))
 	}
 	select {
 	case <-r.ready:
@@ -251,19 +252,19 @@ func (r *run) resize(size *TTY) error {
 	if r.inside != nil {
 		return errNoTerminal
 	}
-	if r.host.supervisors == nil {
-		return r.job.resize(size)
+	if r.job != nil {
+		return refused(r.job.Resize((*command.Size)(size)))
 	}
 	select {
 	case <-r.ready:
 	default:
 		return errNotStartedYet
 	}
-	if _, err := r.remote.call(r.host.ctx, call{Op: callResize, Size: size}); err != nil {
+	if _, err := r.remote.call(r.host.ctx, call{Op: callResize, Size: (*command.Size)(size)}); err != nil {
 		return r.endedMeanwhile(err)
 	}
 	r.mu.Lock()
-	r.resized = size // before the supervisor tells
+	r.shown.Resized = (*command.Size)(size) // before the supervisor tells
 	r.mu.Unlock()
 	return nil
 }

@@ -10,15 +10,18 @@ import (
 
 	"reprise"
 	"reprise/internal/artifact"
+	"reprise/internal/execution/command"
 	"reprise/internal/isolation"
 	"reprise/internal/quota"
-	"reprise/internal/spawn"
 )
 
-// run is an execution that has not ended, from its start to its end event. Its job runs here or in a supervisor. In the
-// second case stop is forwarded to the supervisor, and only the supervisor knows the process and its pipes.
+// run is an execution that has not ended, from its start to its end event. Its command runs here, as its job, or in a
+// supervisor. In the second case the decision to end it is forwarded to the supervisor, and only the supervisor knows
+// the process and its pipes.
 type run struct {
-	*job
+	*command.Decision
+	job  *command.Job  // nil if the command runs elsewhere
+	done chan struct{} // closed when it is over
 
 	host    *Host
 	key     reprise.StreamKey
@@ -43,6 +46,8 @@ type run struct {
 	arrived             uint64
 	begun, left, ending bool
 
+	plan *command.Plan // of the command, until it has been handed over
+
 	// waitsIn is the name of its file without the suffix, or ""; see waiting.
 	waitsIn string
 
@@ -51,7 +56,10 @@ type run struct {
 	worker *worker       // its process, if it is a child of ours
 	link   *link         // to the worker, until it is used
 
-	// Guarded by mu: fenced is set when another replica has taken it over, or may.
+	mu sync.Mutex // guards what follows
+	// shown is the state of a command that runs elsewhere, as its supervisor has reported it last.
+	shown command.State
+	// fenced is set when another replica has taken it over, or may.
 	fenced bool
 	// bytes and tail describe the appended output, in one consistent view.
 	bytes  Bytes
@@ -96,7 +104,7 @@ type run struct {
 
 func newRun(h *Host, key reprise.StreamKey, id string, req Request, plan *isolation.Plan) *run {
 	r := &run{
-		job: newJob(req.StdinOpen, req.TTY != nil), host: h, key: key, holder: quota.Holder{
+		Decision: command.NewDecision(), done: make(chan struct{}), host: h, key: key, holder: quota.Holder{
 			Account: quota.Account{Tenant: key.Tenant},
 		}, id: id, session: req.Session, request: req, isolation: plan,
 		created: time.Now(), turn: make(chan struct{}), ready: make(chan struct{}),
@@ -110,14 +118,16 @@ func newRun(h *Host, key reprise.StreamKey, id string, req Request, plan *isolat
 // run executes the run from its start to its end. It is called in its own goroutine.
 func (r *run) run() {
 	defer r.host.finished(r)
-	defer r.stdin.end()
+	if r.job != nil {
+		defer r.job.Close()
+	}
 	select {
 	case <-r.turn:
-	case <-r.stopping:
+	case <-r.Stopping():
 	case <-r.host.ctx.Done():
 	}
 	switch {
-	case r.isStopping(): // in the queue, or just as its turn came
+	case r.IsStopping(): // in the queue, or just as its turn came
 		r.end(ending{})
 		r.forgetKept()
 		return
@@ -137,49 +147,44 @@ func (r *run) run() {
 
 // runHere runs the command as a child of the server, with which it ends.
 func (r *run) runHere() {
-	t := r.host.newTree(r)
-	defer t.close()
 	folder, err := r.makePlan(r.host.opts.StateDir)
 	defer removeFolder(folder)
-	var c *child
-	if err == nil {
-		c, err = r.launch(r.host.spawner, t)
-	}
 	if err != nil {
-		r.end(ending{Outcome: FailedToStart, Error: err.Error()})
+		r.end(ending{Ending: command.Ending{Outcome: FailedToStart, Error: err.Error()}})
 		return
 	}
-	defer c.close()
-	if r.driven != nil {
-		r.driven.begin(r, "")
-	}
-	spool := newSpool()
-	var writing sync.WaitGroup
 	var unkept error
-	writing.Go(func() { unkept = r.write(spool) })
-	e := r.attend(c, spool)
-	spool.close()
-	writing.Wait()
-	if unkept != nil {
-		e.OutputTruncated = true
-		if !r.dropped {
-			e.Error = notKept
-		}
+	e := r.job.Run(&r.host.system, r.plan, &command.Output{
+		Started: func() {
+			if r.driven != nil {
+				r.driven.begin(r, "")
+			}
+		},
+		Write: func(chunks []command.Chunk) error {
+			unkept = r.write(chunks)
+			return unkept
+		},
+		Most:    outputBytes,
+		Stalled: r.stalled,
+	})
+	if unkept != nil && !r.dropped {
+		e.Error = notKept
 	}
-	r.end(e)
+	r.end(ending{Ending: e})
 }
 
-// launch starts the process.
-func (j *job) launch(s *spawn.Spawner, t tree) (*child, error) {
-	isolated := isolate(t, j.plan.Isolation, j.plan.Limits)
-	j.mu.Lock()
-	j.isolated = isolated
-	j.mu.Unlock()
-	c, err := startChild(s, j.spec(), t)
-	if err == nil {
-		j.started(c)
+// outputBytes is the output of a command that waits for the store, above which the command waits. As much again is
+// being appended.
+const outputBytes = 2 << 20
+
+// state returns the state of the command.
+func (r *run) state() command.State {
+	if r.job != nil {
+		return r.job.State()
 	}
-	return c, err
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.shown
 }
 
 // makePlan makes the plan of the command of the request. Code is written to a new folder, below dir unless another user
@@ -193,8 +198,9 @@ func (r *run) makePlan(dir string) (folder string, err error) {
 	}
 	limits := r.host.caps(r.key.Tenant).limits(&req.Limits)
 	r.isolation.Temporary = limits.MemoryBytes
-	p := &plan{
-		ID: r.id, Shown: describe(req), Argv: req.Argv, Cwd: r.host.cwd(r.key.Tenant, req), TTY: req.TTY,
+	p := &command.Plan{
+		ID: r.id, Shown: shownOf(req), Argv: req.Argv, Cwd: r.host.cwd(r.key.Tenant, req),
+		TTY:  (*command.Size)(req.TTY),
 		Mark: markOf(r.epoch()), Input: req.input(), StdinOpen: req.StdinOpen,
 		Timeout: r.timeout(), Grace: r.grace(), Drain: r.host.opts.DrainTimeout,
 		Limits: limits, Isolation: r.isolation,
@@ -220,7 +226,7 @@ func (r *run) makePlan(dir string) (folder string, err error) {
 }
 
 // planProgram sets the arguments of the command. Code is written to a new folder below dir, or where codeDir says.
-func (r *run) planProgram(p *plan, dir string) (folder string, err error) {
+func (r *run) planProgram(p *command.Plan, dir string) (folder string, err error) {
 	req := &r.request
 	switch {
 	case r.driven != nil:
@@ -237,7 +243,7 @@ func (r *run) planProgram(p *plan, dir string) (folder string, err error) {
 		if err = show(r.isolation, folder); err != nil {
 			return folder, err
 		}
-		p.Argv, err = l.argv(r.isolation.User, variable(p.Environ, "PATH"), file)
+		p.Argv, err = l.argv(r.isolation.User, command.Variable(p.Environ, "PATH"), file)
 	}
 	return folder, err
 }

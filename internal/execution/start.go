@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
 	"reprise/internal/quota"
 )
 
@@ -84,6 +85,9 @@ func (h *Host) startAs(ctx context.Context, who *quota.Holder, req Request, d *d
 	}
 	defer unlock()
 	r := newRun(h, key, id, req, plan)
+	if h.supervisors == nil {
+		r.job = command.NewJob(req.StdinOpen, req.TTY != nil, r.Decision)
+	}
 	r.holder, r.driven, r.named = *who, d, named
 	if r.owner, err = h.owner(); err != nil {
 		return Execution{}, false, err
@@ -185,7 +189,9 @@ func (h *Host) create(ctx context.Context, r *run) (s *reprise.Stream, created b
 		if err := r.keepWaiting(); err != nil {
 			h.opts.Logger.Error("an execution that has to wait cannot be written down", "execution", r.id,
 				"tenant", r.key.Tenant, "error", err)
-			r.stop(verdict{Outcome: FailedToStart, Reason: "it has to wait, and that cannot be kept: " + err.Error()})
+			r.Stop(command.Verdict{
+				Outcome: FailedToStart, Reason: "it has to wait, and that cannot be kept: " + err.Error(),
+			})
 		}
 		h.checkOwner(r)
 		go r.run()
@@ -193,7 +199,7 @@ func (h *Host) create(ctx context.Context, r *run) (s *reprise.Stream, created b
 	return s, created, nil
 }
 
-func (r *run) cancel() { r.stop(verdict{Outcome: Cancelled}) }
+func (r *run) cancel() { r.Stop(command.Verdict{Outcome: Cancelled}) }
 
 // grace is the time between TERM and KILL.
 func (r *run) grace() time.Duration {

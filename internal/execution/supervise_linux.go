@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"reprise"
+	"reprise/internal/execution/command"
 	"reprise/internal/isolation"
 	"reprise/internal/spawn"
 	"reprise/internal/supervisor"
@@ -44,12 +44,10 @@ func Supervise() {
 
 // owner is a supervisor process.
 type owner struct {
-	orders  *supervisor.Conn
-	spawner *spawn.Spawner
-	reaper  *reaper
-	cgroups *cgroups // nil without cgroups, or before the first run
-	probed  bool
-	term    chan os.Signal
+	orders *supervisor.Conn
+	system command.System
+	probed bool // cgroups are used where they can be
+	term   chan os.Signal
 
 	spare    *place // nil while there is none
 	spareDir string
@@ -58,9 +56,6 @@ type owner struct {
 
 // supervise runs one command after the other until its server has ended.
 func supervise() error {
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return err
-	}
 	if err := isolation.Undumpable(); err != nil {
 		return err
 	}
@@ -74,18 +69,16 @@ func supervise() error {
 		_ = null.Close()
 	}
 	o := &owner{
-		orders: supervisor.NewConn(raw), spawner: spawn.New(), reaper: newReaper(),
-		term: make(chan os.Signal, 1),
+		orders: supervisor.NewConn(raw), system: command.System{Spawner: spawn.New()}, term: make(chan os.Signal, 1),
 	}
-	wakeSpawner(o.spawner)
+	if err := o.system.AdoptOrphans(); err != nil {
+		return err
+	}
+	wakeSpawner(o.system.Spawner)
 	// Not signal.Ignore: the command would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT)
 	signal.Notify(o.term, syscall.SIGTERM)
-	defer func() {
-		if o.cgroups != nil {
-			o.cgroups.close()
-		}
-	}()
+	defer o.system.Close()
 	o.obey()
 	if o.spare != nil {
 		o.removeSpare(o.spare)
@@ -143,11 +136,7 @@ func (o *owner) obey() {
 // count as processes of the next run, so this supervisor takes none and ends.
 func (o *owner) endLeft() {
 	_ = o.orders.Send(taken{Spent: true})
-	t := descendants{reaper: o.reaper}
-	for !o.gone.Load() && o.reaper.forget() {
-		t.kill()
-		time.Sleep(killPatience)
-	}
+	o.system.KillOrphans(o.gone.Load)
 	_ = o.orders.Close()
 }
 
@@ -173,14 +162,8 @@ func (o *owner) take(next *order) (s *session, err error) {
 		return nil, errOutOfDate
 	}
 	o.openCgroups(next)
-	line := "\n"
-	if o.cgroups != nil {
-		line = o.cgroups.dir + "\n"
-		if next.Plan.Isolation.Layers.Cgroups == isolation.ReadOnly {
-			line = o.cgroups.dir + sealedMark + "\n"
-		}
-	}
-	if _, err := p.lock.WriteAt([]byte(line), 0); err != nil { // see hasBegun
+	trace := o.system.Trace(next.Plan) + "\n"
+	if _, err := p.lock.WriteAt([]byte(trace), 0); err != nil { // see hasBegun
 		return nil, err
 	}
 	if _, err := p.lock.Seek(0, io.SeekEnd); err == nil {
@@ -193,23 +176,26 @@ func (o *owner) take(next *order) (s *session, err error) {
 func (o *owner) openCgroups(next *order) {
 	if !o.probed && !next.DisableCgroups {
 		o.probed = true
-		o.cgroups, _ = openCgroups(o.spawner)
+		_ = o.system.UseCgroups()
 	}
 }
 
 // session is a supervisor with a command.
 type session struct {
-	*job
+	*command.Job
 	*place
+	plan     *command.Plan
 	owner    *owner
 	dir      string
 	spareDir string // see order.Spare
 	secret   string
 	writer   *supervisor.Writer
 
-	changed   *sync.Cond // on job.mu: there is news
+	mu        sync.Mutex
+	changed   *sync.Cond // on mu: there is news
 	startTold bool       // the time in which only a start is no news is over
-	ended     *ending
+	ended     *command.Ending
+	done      chan struct{} // closed when the command has ended
 	endOnDisk bool          // the end was written to the directory
 	forgotten chan struct{} // closed when the end is kept elsewhere
 	forget    func()
@@ -225,12 +211,12 @@ type session struct {
 func newSession(o *owner, next *order, at *place) *session {
 	p := next.Plan
 	s := &session{
-		job: newJob(p.StdinOpen, p.TTY != nil), place: at, owner: o, dir: next.Dir, spareDir: next.Spare,
-		secret: next.Secret, writer: supervisor.NewWriter(next.Dir, next.SpoolBytes),
-		forgotten: make(chan struct{}), conns: map[*supervisor.Conn]bool{o.orders: true},
-		left: make(chan struct{}, 1),
+		Job: command.NewJob(p.StdinOpen, p.TTY != nil, command.NewDecision()), place: at, plan: p, owner: o,
+		dir: next.Dir, spareDir: next.Spare, secret: next.Secret,
+		writer: supervisor.NewWriter(next.Dir, next.SpoolBytes),
+		done:   make(chan struct{}), forgotten: make(chan struct{}),
+		conns: map[*supervisor.Conn]bool{o.orders: true}, left: make(chan struct{}, 1),
 	}
-	s.plan, s.alone = p, true
 	s.writer.OnFull = s.tell
 	s.writer.Reuse(at.first)
 	at.first = nil
@@ -254,72 +240,42 @@ func (s *session) run() {
 	s.close()
 }
 
+// spoolBytes is the output that waits for the disk, above which the command waits: a supervisor should use little
+// memory.
+const spoolBytes = 128 << 10
+
 // runCommand runs it to its end, whose output is then in the spool.
-func (s *session) runCommand() ending {
-	t := s.owner.newTree(s.plan)
-	var c *child
-	var err error
-	killedFirst(func() { c, err = s.launch(s.owner.spawner, t) })
-	if err != nil {
-		t.close()
-		return ending{Outcome: FailedToStart, Error: err.Error()}
-	}
+func (s *session) runCommand() command.Ending {
 	// The first frame tells that the command was started, unless the disk is full.
-	defer time.AfterFunc(startedNews, s.tellStart).Stop()
-	defer c.close()
-	spool := newSpoolOf(ownSpoolBytes)
-	var writing sync.WaitGroup
-	var unkept error
-	writing.Go(func() { unkept = s.write(spool) })
-	e := s.attend(c, spool)
-	t.close()
-	e.ProcessesLeft, s.unkilled = t.left, t.left
-	spool.close()
-	writing.Wait()
-	if unkept != nil {
-		e.OutputTruncated = true
-	}
-	e.Bytes = Bytes(s.writer.Progress().Totals)
-	return s.judge(e)
-}
-
-// newTree is the tree of a command that is about to be started.
-func (o *owner) newTree(p *plan) *reapedTree {
-	if o.cgroups != nil {
-		if t, err := o.cgroups.newTree(p.Mark[len(envEpoch)+1:]); err == nil {
-			return &reapedTree{tree: t, reaper: o.reaper}
+	var started *time.Timer
+	defer func() {
+		if started != nil {
+			started.Stop()
 		}
-	}
-	table := p.Isolation.Layers.Signals == isolation.ByPIDNamespace
-	return &reapedTree{tree: &descendants{reaper: o.reaper, table: table}, reaper: o.reaper}
-}
-
-// write moves output from memory to the disk.
-func (s *session) write(spool *spool) error {
-	var frames []supervisor.Frame
+	}()
 	wide := false
-	err := spool.drain(func(events []reprise.Event) error {
-		frames = frames[:0]
-		for i := range events {
-			frames = append(frames,
-				supervisor.Frame{Time: events[i].Time, Kind: kindOf(events[i].Type), Data: events[i].Data})
-		}
-		err := s.writer.Append(frames)
-		s.tell()
-		if !wide && s.writer.Progress().Totals.Stdout+s.writer.Progress().Totals.Stderr > narrowBytes {
-			wide = true
-			runtime.GOMAXPROCS(min(runtime.NumCPU(), mostProcs))
-		}
-		return err
+	e := s.Run(&s.owner.system, s.plan, &command.Output{
+		Started: func() { started = time.AfterFunc(startedNews, s.tellStart) },
+		Write: func(chunks []command.Chunk) error {
+			err := s.writer.Append(chunks)
+			s.tell()
+			if all := s.writer.Progress().Totals; !wide && all.Stdout+all.Stderr > narrowBytes {
+				wide = true
+				runtime.GOMAXPROCS(min(runtime.NumCPU(), mostProcs))
+			}
+			if err != nil {
+				s.Stop(command.Verdict{Outcome: Lost, Reason: spoolGone, Now: true})
+			}
+			return err
+		},
+		Most: spoolBytes,
 	})
 	if wide {
 		runtime.GOMAXPROCS(1)
 	}
-	if err != nil {
-		spool.abandon()
-		s.stop(verdict{Outcome: Lost, Reason: spoolGone, Now: true})
-	}
-	return err
+	s.unkilled = e.ProcessesLeft
+	e.Bytes = s.writer.Progress().Totals
+	return s.Judge(e)
 }
 
 const (
@@ -346,11 +302,11 @@ func (s *session) tellStart() {
 }
 
 // end keeps the end until it is kept elsewhere, in a place where the server finds it even if this process is killed.
-func (s *session) end(e ending) {
+func (s *session) end(e command.Ending) {
 	s.mu.Lock()
 	s.ended = &e
 	s.mu.Unlock()
-	s.stdin.end()
+	s.Close()
 	close(s.done)
 	s.tell()
 	select {
@@ -364,7 +320,7 @@ func (s *session) end(e ending) {
 	default:
 		s.endOnDisk = true
 		// a full disk: then it is in memory alone
-		kept := keptEnding{ending: e, Run: filepath.Base(s.dir), Tail: s.writer.Progress().Tail}
+		kept := keptEnding{Ending: e, Run: filepath.Base(s.dir), Tail: s.writer.Progress().Tail}
 		_ = supervisor.WriteFile(filepath.Join(s.dir, endFile), mustMarshal(kept))
 	}
 }
@@ -388,7 +344,7 @@ const (
 func (s *session) attendOutside(over <-chan struct{}) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	stopping := s.stopping
+	stopping := s.Stopping()
 	for {
 		select {
 		case <-over:
@@ -397,12 +353,12 @@ func (s *session) attendOutside(over <-chan struct{}) {
 			stopping = nil
 			s.tell()
 		case <-s.owner.term:
-			s.stop(verdict{Outcome: Cancelled, Reason: "its supervisor was asked to end"})
+			s.Stop(command.Verdict{Outcome: Cancelled, Reason: "its supervisor was asked to end"})
 		case <-tick.C:
 			if !s.place.removed() {
 				continue
 			}
-			s.stop(verdict{Outcome: Lost, Reason: spoolGone, Now: true})
+			s.Stop(command.Verdict{Outcome: Lost, Reason: spoolGone, Now: true})
 			s.writer.Close()
 			select {
 			case <-s.done:
@@ -439,15 +395,4 @@ func (s *session) close() {
 	s.writer.Release()
 	_ = os.RemoveAll(s.dir)
 	s.place.close()
-}
-
-// kindOf is the kind of the frames of an event type.
-func kindOf(eventType string) supervisor.Kind {
-	switch eventType {
-	case Stdout:
-		return supervisor.Stdout
-	case Stderr:
-		return supervisor.Stderr
-	}
-	return supervisor.Started
 }

@@ -104,27 +104,27 @@ func (s *session) answer(c *call) replied {
 		defer s.mu.Unlock()
 		return replied{News: s.news()}
 	case callSignal:
-		err = s.signal(c.Signal)
+		err = s.Signal(c.Signal)
 	case callStop:
 		if c.Verdict != nil {
-			s.stop(*c.Verdict)
+			s.Stop(*c.Verdict)
 		}
 	case callResize:
 		if c.Size != nil {
-			err = s.resize(c.Size)
+			err = s.Resize(c.Size)
 			s.mu.Lock()
 			s.changed.Broadcast()
 			s.mu.Unlock()
 		}
 	case callStdin, callStdinOf:
 		if c.Stdin != nil {
-			return replied{Stdin: s.stdinPiece(context.Background(), c.Stdin)}
+			return replied{Stdin: stdinPiece(context.Background(), s.Job, c.Stdin)}
 		}
 	default:
 		err = fmt.Errorf("%w: this supervisor does not know %q", reprise.ErrUnavailable, c.Op)
 	}
 	if err != nil {
-		p := problem.From(err)
+		p := problem.From(refused(err))
 		return replied{Refused: &p}
 	}
 	return replied{}
@@ -132,10 +132,7 @@ func (s *session) answer(c *call) replied {
 
 // news returns the progress of the command. The caller holds mu.
 func (s *session) news() *news {
-	return &news{
-		Progress: s.writer.Progress(), StartedAt: s.startedAt, Isolation: s.isolated, Resized: s.resized,
-		Stopping: s.stopped, Ended: s.ended,
-	}
+	return &news{Progress: s.writer.Progress(), State: s.State(), Ended: s.ended}
 }
 
 // follow sends news that differ from last, for as long as there is some.

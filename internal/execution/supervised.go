@@ -15,6 +15,7 @@ import (
 	"reprise"
 	"reprise/internal/artifact"
 	"reprise/internal/backoff"
+	"reprise/internal/execution/command"
 	"reprise/internal/isolation"
 	"reprise/internal/supervisor"
 )
@@ -102,7 +103,7 @@ func (r *run) runSupervised() {
 	if err != nil {
 		_ = os.RemoveAll(m.dir)
 		removeFolder(m.folder)
-		if r.end(ending{Outcome: FailedToStart, Error: err.Error()}) {
+		if r.end(ending{Ending: command.Ending{Outcome: FailedToStart, Error: err.Error()}}) {
 			r.forgetKept()
 		}
 		return
@@ -246,14 +247,9 @@ func (r *run) forwardStop(m *remote) (stop func()) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.stopping:
+		case <-r.Stopping():
 		}
-		r.mu.Lock()
-		v := verdict{Outcome: Cancelled}
-		if r.verdict != nil {
-			v = *r.verdict
-		}
-		r.mu.Unlock()
+		v := r.Verdict()
 		pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
 		for {
 			// A supervisor that stands still is asked again. The first verdict counts: a repeated one changes nothing.
@@ -279,7 +275,7 @@ func (r *run) openLink(m *remote) (*link, error) {
 }
 
 // followLink processes the messages of a supervisor until the command has ended and all of its output is in the stream.
-func (r *run) followLink(l *link, m *remote, t *tracker) (e ending, ended bool, err error) {
+func (r *run) followLink(l *link, m *remote, t *tracker) (e command.Ending, ended bool, err error) {
 	defer context.AfterFunc(r.host.ctx, l.close)()
 	acks := receipts{link: l}
 	defer acks.stop()
@@ -293,7 +289,7 @@ func (r *run) followLink(l *link, m *remote, t *tracker) (e ending, ended bool, 
 			err = acks.send()
 		}
 		if err != nil {
-			return ending{}, false, err
+			return command.Ending{}, false, err
 		}
 		if n == nil {
 			continue
@@ -313,14 +309,14 @@ func (r *run) followLink(l *link, m *remote, t *tracker) (e ending, ended bool, 
 				err = r.appendFrames(f.events)
 			}
 			if err != nil {
-				return ending{}, false, err
+				return command.Ending{}, false, err
 			}
 			if err := acks.add(t.reader.Next()-1, f.size); err != nil && n.Ended == nil {
-				return ending{}, false, err
+				return command.Ending{}, false, err
 			}
 		}
 		if n.Ended != nil {
-			r.processEnded()
+			r.ProcessEnded()
 			return *n.Ended, true, nil
 		}
 	}
@@ -338,14 +334,14 @@ var errSpoolFull = errors.New("the disk of the commands' output is full")
 // learn applies the news about the process.
 func (r *run) learn(n *news, stalled *time.Duration) {
 	r.mu.Lock()
-	r.startedAt, r.isolated, r.resized = n.StartedAt, n.Isolation, n.Resized
+	r.shown = n.State
 	r.spoolFull = n.FullSince
 	r.mu.Unlock()
 	if !n.FullSince.IsZero() {
 		r.host.tellFull(r, errSpoolFull)
 	}
-	if d := n.Stalled - *stalled; d > 0 && r.host.opts.Hooks.Stalled != nil {
-		r.host.opts.Hooks.Stalled(r.key.Tenant, d)
+	if d := n.Stalled - *stalled; d > 0 {
+		r.stalled(d)
 	}
 	*stalled = n.Stalled
 }
@@ -378,7 +374,7 @@ func (r *run) readFrames(m *remote, t *tracker, last uint64) (f framesRead, err 
 			t.reader = supervisor.NewReader(m.dir, at)
 		}
 	}()
-	b, err := t.reader.Read(last, appendBytes)
+	b, err := t.reader.Read(last, command.WriteBytes)
 	if err != nil {
 		return f, err
 	}
@@ -396,7 +392,7 @@ func (r *run) readFrames(m *remote, t *tracker, last uint64) (f framesRead, err 
 	r.lostEvents = func() error { return r.realign(m, t, next) }
 	f.events = make([]reprise.Event, 0, len(b.Frames))
 	for i := range b.Frames {
-		f.events = append(f.events, eventOf(&b.Frames[i]))
+		f.events = append(f.events, eventOf(&b.Frames[i].Chunk))
 		f.size += len(b.Frames[i].Data)
 	}
 	return f, nil
@@ -409,40 +405,18 @@ func (r *run) appendFrames(events []reprise.Event) error {
 		return nil
 	}
 	err := r.append(events)
-	switch {
-	case err == nil || r.host.ctx.Err() != nil:
+	if err == nil || r.host.ctx.Err() != nil {
 		return err
-	case errors.Is(err, reprise.ErrFenced):
-		r.fence()
-	case isFull(err):
-		r.dropRest()
-	default:
-		r.host.opts.Logger.Error("the output of an execution cannot be kept", "execution", r.id,
-			"tenant", r.key.Tenant, "error", err)
-		r.stop(verdict{Outcome: Cancelled, Reason: notKept, Now: true})
 	}
+	r.cannotAppend(err)
 	r.cut = true
 	return nil // the rest of the output is read and dropped, so that the command can end
 }
 
-// eventOf is the event that a frame becomes.
-func eventOf(f *supervisor.Frame) reprise.Event {
-	e := reprise.Event{Time: f.Time, Type: Stdout, Format: reprise.FormatBytes, Data: f.Data}
-	switch f.Kind {
-	case supervisor.Stderr:
-		e.Type = Stderr
-	case supervisor.Started:
-		e.Type, e.Format = eventStarted, reprise.FormatMembers
-	case supervisor.Stdout:
-	}
-	return e
-}
-
 // concludeRemote gives the stream its end, and lets the supervisor forget the run when that is kept.
-func (r *run) concludeRemote(l *link, m *remote, e ending) {
+func (r *run) concludeRemote(l *link, m *remote, e command.Ending) {
 	defer l.close()
-	e.judged = true
-	if !r.endWith(r.last, e) {
+	if !r.endWith(r.last, ending{Ending: e, judged: true}) {
 		r.leave()
 		return
 	}

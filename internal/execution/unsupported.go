@@ -16,21 +16,6 @@ import (
 
 var errNeedsLinux = fmt.Errorf("only Linux supports it: %w", errors.ErrUnsupported)
 
-// limitsHeld: memory, processes and CPU time of a tree can be bounded.
-const limitsHeld = false
-
-type cgroups struct{}
-
-func openCgroups(*spawn.Spawner) (*cgroups, error) { return nil, errNeedsLinux }
-
-func (*cgroups) newTree(string) (tree, error) { return nil, errNeedsLinux }
-
-func (*cgroups) close() {}
-
-func killMarked([]string) {}
-
-func killLeft(string) bool { return false }
-
 // Supervise does nothing here.
 func Supervise() {}
 

@@ -129,7 +129,7 @@ var durableMutants = []mutant{
 	},
 	{
 		name: "output of a dead supervisor that cannot be read now is dropped", rule: "G1 R6.7",
-		file: "internal/execution/adopt.go", old: "final := newer || r.isStopping()", new: "final := true || newer",
+		file: "internal/execution/adopt.go", old: "final := newer || r.IsStopping()", new: "final := true || newer",
 		pkg: "./internal/execution", run: "TestUnreadableSpoolOfDeadSupervisorIsReadAgain",
 	},
 	{
@@ -157,7 +157,8 @@ var durableMutants = []mutant{
 	},
 	{
 		name: "a process whose first thread has ended is dead", rule: "no process outlives its execution",
-		file: "internal/execution/procfs_linux.go", old: "p.dead || threads <= 1 {", new: "p.dead || threads >= 0 {",
+		file: "internal/execution/command/procfs_linux.go",
+		old:  "p.dead || threads <= 1 {", new: "p.dead || threads >= 0 {",
 		pkg: "./internal/execution", run: "TestChildWhoseFirstThreadHasEnded/tree=scan",
 	},
 	{

@@ -6,15 +6,15 @@ package main
 var interpreterMutants = []mutant{
 	{
 		name: "a prompt overtakes output that nobody reads yet", rule: "docs/mcp-tools.md, order",
-		file: "internal/execution/pump.go",
+		file: "internal/execution/command/pump.go",
 		old:  "		p.buf = make([]byte, readBytes)\n", new: "		return\n",
-		pkg: "./internal/execution", run: "TestStderrWaitsForStdoutThatIsNotPumpedYet",
+		pkg: "./internal/execution/command", run: "TestStderrWaitsForStdoutThatIsNotPumpedYet",
 	},
 	{
 		name: "half of a character is lost when its pump begins", rule: "docs/mcp-tools.md, order",
-		file: "internal/execution/pump.go",
+		file: "internal/execution/command/pump.go",
 		old:  "		if p.buf == nil { // otherwise catchUp came first\n", new: "		if true {\n",
-		pkg: "./internal/execution", run: "TestStderrWaitsForStdoutThatIsNotPumpedYet",
+		pkg: "./internal/execution/command", run: "TestStderrWaitsForStdoutThatIsNotPumpedYet",
 	},
 	{
 		name: "output of code that was cut twice is there twice",
@@ -83,7 +83,7 @@ var interpreterMutants = []mutant{
 	{
 		name: "artifacts are read without the isolation of the command", rule: "R6.12 R6.13",
 		file: "internal/execution/collector_linux.go",
-		old:  "startCollector(r.host.spawner, plan, dir)", new: "startCollector(r.host.spawner, &isolation.Plan{User: plan.User}, dir)",
+		old:  "startCollector(r.host.system.Spawner, plan, dir)", new: "startCollector(r.host.system.Spawner, &isolation.Plan{User: plan.User}, dir)",
 		pkg: "./internal/execution", run: "TestArtifactsAreWhatTheCommandReads|TestArtifactsOfAnotherUser",
 	},
 	{
@@ -111,7 +111,7 @@ var interpreterMutants = []mutant{
 	},
 	{
 		name: "cancellation does not end the collection of artifacts", rule: "R6.12",
-		file: "internal/execution/outcome.go", old: "		j.stopCall()\n", new: "",
+		file: "internal/execution/command/decision.go", old: "		d.call()\n", new: "",
 		pkg: "./internal/execution", run: "TestCancelEndsCollection",
 	},
 	{
@@ -148,7 +148,7 @@ var interpreterMutants = []mutant{
 	},
 	{
 		name: "command has the timer slack of its supervisor", rule: "R6.7",
-		file: "internal/execution/supervise_linux.go", old: "	wakeSpawner(o.spawner)\n", new: "",
+		file: "internal/execution/supervise_linux.go", old: "	wakeSpawner(o.system.Spawner)\n", new: "",
 		pkg: "./internal/execution", run: "TestTimerSlackOfCommandIsThatOfServer",
 	},
 	{

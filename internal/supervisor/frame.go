@@ -5,44 +5,17 @@ import (
 	"hash/crc32"
 	"path/filepath"
 	"time"
+
+	"reprise/internal/execution/command"
 )
 
-// Kind is the type of a frame.
-type Kind byte
-
-// The kinds of frames.
-const (
-	Started Kind = 1
-	Stdout  Kind = 2
-	Stderr  Kind = 3
-)
-
-// Frame is a piece of the output of a command.
+// Frame is a chunk of the output of a command in a spool.
 type Frame struct {
 	// Index is 1 for the first frame and one more for each that follows.
 	Index uint64
-	Time  time.Time
-	Kind  Kind
 	// Before counts the output in all frames before this one.
-	Before Totals
-	Data   []byte
-}
-
-// Totals counts bytes of output.
-type Totals struct {
-	Stdout int64 `json:"stdout"`
-	Stderr int64 `json:"stderr"`
-}
-
-// add counts a frame.
-func (t *Totals) add(kind Kind, n int) {
-	switch kind {
-	case Stdout:
-		t.Stdout += int64(n)
-	case Stderr:
-		t.Stderr += int64(n)
-	case Started:
-	}
+	Before command.Bytes
+	command.Chunk
 }
 
 // Version is the newest version of the spool and of the protocol of the socket.
@@ -105,12 +78,14 @@ func parseFrame(b []byte) (f Frame, ok bool) {
 	}
 	return Frame{
 		Index: binary.LittleEndian.Uint64(b[8:]),
-		Time:  time.Unix(0, int64(binary.LittleEndian.Uint64(b[16:]))),
-		Before: Totals{
+		Before: command.Bytes{
 			Stdout: int64(binary.LittleEndian.Uint64(b[24:])),
 			Stderr: int64(binary.LittleEndian.Uint64(b[32:])),
 		},
-		Kind: Kind(b[40]),
-		Data: b[frameHeader:],
+		Chunk: command.Chunk{
+			Time: time.Unix(0, int64(binary.LittleEndian.Uint64(b[16:]))),
+			Kind: command.Kind(b[40]),
+			Data: b[frameHeader:],
+		},
 	}, true
 }

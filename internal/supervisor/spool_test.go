@@ -11,18 +11,21 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"reprise/internal/execution/command"
 )
 
 // fill writes n frames of about size bytes each, a few at a time, and returns their data.
 func fill(t testing.TB, w *Writer, n, size int) (all [][]byte) {
 	t.Helper()
 	for len(all) < n {
-		var frames []Frame
+		var frames []command.Chunk
 		for range min(3, n-len(all)) {
 			data := bytes.Repeat([]byte{byte(len(all))}, size/2+rand.N(size))
 			all = append(all, data)
 			n := len(all)
-			frames = append(frames, Frame{Time: time.Unix(int64(n), 0), Kind: Stdout + Kind(n%2), Data: data})
+			kind := command.Stdout + command.Kind(n%2)
+			frames = append(frames, command.Chunk{Time: time.Unix(int64(n), 0), Kind: kind, Data: data})
 		}
 		if err := w.Append(frames); err != nil {
 			t.Fatal(err)
@@ -51,9 +54,9 @@ func readAll(t testing.TB, r *Reader, last uint64, want [][]byte) (skipped uint6
 			if !bytes.Equal(f.Data, want[f.Index-1]) || f.Time.Unix() != int64(f.Index) {
 				t.Fatalf("frame %d is another one", f.Index)
 			}
-			var totals Totals
+			var totals command.Bytes
 			for j, data := range want[:f.Index-1] {
-				totals.add(Stdout+Kind((j+1)%2), len(data))
+				totals.Add(command.Stdout+command.Kind((j+1)%2), len(data))
 			}
 			if f.Before != totals {
 				t.Fatalf("before frame %d were %+v, not %+v", f.Index, totals, f.Before)
@@ -92,7 +95,8 @@ func TestReaderFollowsAWriter(t *testing.T) {
 	for range 400 {
 		data := make([]byte, 100<<10)
 		want = append(want, data)
-		if err := w.Append([]Frame{{Time: time.Unix(int64(len(want)), 0), Kind: Stdout, Data: data}}); err != nil {
+		at := time.Unix(int64(len(want)), 0)
+		if err := w.Append([]command.Chunk{{Time: at, Kind: command.Stdout, Data: data}}); err != nil {
 			t.Fatal(err)
 		}
 		b, err := r.Read(w.Progress().Tail, 1<<20)
@@ -203,9 +207,9 @@ func TestDataThatLooksLikeFrames(t *testing.T) {
 	dir := t.TempDir()
 	w := NewWriter(dir, 1<<30)
 	defer w.Release()
-	forged := appendFrame(nil, &Frame{Index: 3, Kind: Stdout, Data: []byte("forged")})
+	forged := appendFrame(nil, &Frame{Index: 3, Chunk: command.Chunk{Kind: command.Stdout, Data: []byte("forged")}})
 	for _, data := range []string{"first", string(forged), "third"} {
-		if err := w.Append([]Frame{{Kind: Stdout, Data: []byte(data)}}); err != nil {
+		if err := w.Append([]command.Chunk{{Kind: command.Stdout, Data: []byte(data)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -238,7 +242,7 @@ func TestFullSpoolWaits(t *testing.T) {
 		go func() {
 			defer close(done)
 			for range 40 {
-				if err := w.Append([]Frame{{Kind: Stdout, Data: make([]byte, maxData)}}); err != nil {
+				if err := w.Append([]command.Chunk{{Kind: command.Stdout, Data: make([]byte, maxData)}}); err != nil {
 					t.Error(err)
 				}
 			}
@@ -262,9 +266,9 @@ func TestFullSpoolWaits(t *testing.T) {
 // TestAckWhileFramesAreWritten: an acknowledgement removes a full segment while the next one is written to, which
 // changes nothing for the frames. The race detector sees a write that looks at the segments meanwhile.
 func TestAckWhileFramesAreWritten(t *testing.T) {
-	batch := func(n int) (frames []Frame) {
+	batch := func(n int) (frames []command.Chunk) {
 		for range n {
-			frames = append(frames, Frame{Kind: Stdout, Data: make([]byte, maxData)})
+			frames = append(frames, command.Chunk{Kind: command.Stdout, Data: make([]byte, maxData)})
 		}
 		return frames
 	}
@@ -314,7 +318,7 @@ func TestWriterOfARemovedDirectory(t *testing.T) {
 	if err := os.Remove(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Append([]Frame{{Kind: Stdout}}); !errors.Is(err, ErrRemoved) {
+	if err := w.Append([]command.Chunk{{Kind: command.Stdout}}); !errors.Is(err, ErrRemoved) {
 		t.Errorf("append: %v", err)
 	}
 }
@@ -323,7 +327,7 @@ func TestWriterOfARemovedDirectory(t *testing.T) {
 func FuzzReader(f *testing.F) {
 	good := appendSegmentHeader(nil, "")
 	for i := range uint64(3) {
-		good = appendFrame(good, &Frame{Index: i + 1, Kind: Stdout, Data: []byte("data")})
+		good = appendFrame(good, &Frame{Index: i + 1, Chunk: command.Chunk{Kind: command.Stdout, Data: []byte("data")}})
 	}
 	f.Add(good)
 	f.Add(good[:len(good)-2])

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"reprise/internal/execution/command"
 )
 
 const (
@@ -33,7 +35,7 @@ type Writer struct {
 	segments []segment // the last one is written to; the others are full
 	tail     uint64    // the last frame that is written
 	acked    uint64
-	totals   Totals
+	totals   command.Bytes
 	kept     int64 // bytes in all segments
 	stalled  time.Duration
 	full     time.Time // since when the disk refuses what Append writes, zero if it does not
@@ -89,9 +91,9 @@ func segmentName(dir string, first uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("%016x.spool", first))
 }
 
-// Append writes frames, whose Index and Before it sets, in one piece. It waits while the spool is full, and
+// Append writes chunks as the next frames, in one piece. It waits while the spool is full, and
 // while the disk is. The error is ErrRemoved, or fs.ErrClosed after Close.
-func (w *Writer) Append(frames []Frame) error {
+func (w *Writer) Append(chunks []command.Chunk) error {
 	w.await()
 	w.mu.Lock()
 	tail, totals := w.tail, w.totals
@@ -103,11 +105,10 @@ func (w *Writer) Append(frames []Frame) error {
 
 	w.buf = w.buf[:0]
 	first := tail + 1
-	for i := range frames {
+	for i := range chunks {
 		tail++
-		frames[i].Index, frames[i].Before = tail, totals
-		w.buf = appendFrame(w.buf, &frames[i])
-		totals.add(frames[i].Kind, len(frames[i].Data))
+		w.buf = appendFrame(w.buf, &Frame{Index: tail, Before: totals, Chunk: chunks[i]})
+		totals.Add(chunks[i].Kind, len(chunks[i].Data))
 	}
 	roll, err := w.write(at, first)
 	if err != nil {
@@ -256,8 +257,8 @@ func (w *Writer) Ack(last uint64) {
 // Progress is the progress of a Writer.
 type Progress struct {
 	// Tail is the last frame, and Totals is what all of them hold.
-	Tail   uint64 `json:"tail"`
-	Totals Totals `json:"totals"`
+	Tail   uint64        `json:"tail"`
+	Totals command.Bytes `json:"totals"`
 	// Stalled is how long Append has waited in total.
 	Stalled time.Duration `json:"stalled,omitempty"`
 	// FullSince is since when the disk refuses what Append writes. It is zero if it does not.

@@ -1,6 +1,6 @@
 //go:build linux || darwin || freebsd || netbsd || openbsd
 
-package execution
+package command
 
 import (
 	"errors"
@@ -42,7 +42,7 @@ func openPipes(stdin bool) (e ends, err error) {
 	return e, err
 }
 
-func openTerminal(size *TTY) (ends, error) {
+func openTerminal(size *Size) (ends, error) {
 	opened, slave, err := pty.Open()
 	if err != nil {
 		return ends{}, fmt.Errorf("terminal: %w", err)
@@ -74,12 +74,12 @@ func waitable(f *os.File) (*os.File, error) {
 }
 
 // setSize sets the size of a terminal. Where that changes it, the kernel sends WINCH to the foreground process group.
-func setSize(master *os.File, size *TTY) error {
+func setSize(master *os.File, size *Size) error {
 	conn, err := master.SyscallConn()
 	if err != nil {
 		return err
 	}
-	s := sizeOf(size)
+	s := size.WithDefaults()
 	winsize := &unix.Winsize{Col: uint16(s.Cols), Row: uint16(s.Rows)}
 	var failed error
 	err = conn.Control(func(fd uintptr) { failed = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, winsize) })
@@ -87,47 +87,48 @@ func setSize(master *os.File, size *TTY) error {
 }
 
 // resize sets the size of the terminal of the process.
-func (c *child) resize(size *TTY) error { return setSize(c.stdin, size) }
+func (c *child) resize(size *Size) error { return setSize(c.stdin, size) }
 
 // startChild starts a process. The error says in plain words why it could not be
 // started; nothing is left of it then but tree, which the caller closes.
-func startChild(s *spawn.Spawner, sp *spec, t tree) (*child, error) {
+func (s *System) startChild(p *Plan, t tree) (c *child, err error) {
 	var as *isolation.User
-	if sp.isolation != nil {
-		as = sp.isolation.User
+	if p.Isolation != nil {
+		as = p.Isolation.User
 	}
-	if err := checkDir(as, sp.cwd); err != nil {
+	if err := checkDir(as, p.Cwd); err != nil {
 		return nil, err
 	}
-	path, err := lookPath(as, sp.argv[0], variable(sp.environ, "PATH"))
+	path, err := LookPath(as, p.Argv[0], Variable(p.Environ, "PATH"))
 	if err != nil {
 		return nil, err
 	}
 	var e ends
-	if sp.tty != nil {
-		e, err = openTerminal(sp.tty)
+	if p.TTY != nil {
+		e, err = openTerminal(p.TTY)
 	} else {
-		e, err = openPipes(sp.stdin)
+		e, err = openPipes(p.StdinOpen || len(p.Input) > 0)
 	}
 	if err != nil {
 		return nil, err
 	}
 	attr := &os.ProcAttr{
-		Dir: sp.cwd, Env: sp.environ, Files: e.far[:],
+		Dir: p.Cwd, Env: p.Environ, Files: e.far[:],
 		Sys: spawn.Session(),
 	}
-	attr.Sys.Setctty = sp.tty != nil
+	attr.Sys.Setctty = p.TTY != nil
 	t.prepare(attr.Sys)
 	started := time.Now()
-	start := sp.isolation.Start
-	if sp.alone {
-		start = sp.isolation.StartAlone
+	start := p.Isolation.Start
+	if s.reaper != nil { // there is nothing else to do until it is started
+		start = p.Isolation.StartAlone
 	}
-	process, err := s.StartBy(start, path, sp.argv, attr)
+	var process *os.Process
+	s.killedFirst(func() { process, err = s.Spawner.StartBy(start, path, p.Argv, attr) })
 	closeAll(e.far[:]...)
 	if err != nil {
 		closeAll(e.near[:]...)
-		return nil, startError(sp.argv[0], err)
+		return nil, startError(p.Argv[0], err)
 	}
 	t.started(process.Pid)
 	return &child{

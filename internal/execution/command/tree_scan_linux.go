@@ -1,4 +1,4 @@
-package execution
+package command
 
 import (
 	"maps"
@@ -15,10 +15,8 @@ type scanTree struct {
 	first process
 }
 
-// withoutCgroups is how a Host describes its process tracking.
-const withoutCgroups = "no cgroups: processes are found in /proc"
-
-func newPlainTree(mark string) tree { return newScanTree(mark) }
+// WithoutCgroups is how a server describes its process tracking.
+const WithoutCgroups = "no cgroups: processes are found in /proc"
 
 func newScanTree(mark string) *scanTree { return &scanTree{mark: mark} }
 
@@ -145,10 +143,10 @@ func usageOf(members []process) (u treeUsage) {
 func (t *scanTree) enforce(Limits, *Isolation) {}
 func (t *scanTree) kind() string               { return "scan" }
 func (t *scanTree) exceeded() string           { return "" }
-func (t *scanTree) close()                     {}
+func (t *scanTree) close() bool                { return false }
 
-// killMarked kills whatever carries one of the marks: what dead servers left behind.
-func killMarked(marks []string) {
+// KillMarked kills whatever carries one of the marks: what dead servers left behind.
+func KillMarked(marks []string) {
 	if len(marks) == 0 {
 		return
 	}

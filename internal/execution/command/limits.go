@@ -1,4 +1,4 @@
-package execution
+package command
 
 import (
 	"time"
@@ -6,7 +6,7 @@ import (
 	"reprise/internal/isolation"
 )
 
-// The names of the limits in Execution.Limit.
+// The names of the limits in Ending.Limit.
 const (
 	limitOutput    = "output_bytes"
 	limitMemory    = "memory_bytes"
@@ -38,7 +38,7 @@ type meter struct {
 
 func newMeter(t tree, limits Limits) *meter {
 	m := &meter{tree: t, limits: limits, every: sampleEvery}
-	if !onProcesses(&limits) {
+	if !limits.OnProcesses() {
 		m.every = firstSample
 	}
 	return m
@@ -46,7 +46,7 @@ func newMeter(t tree, limits Limits) *meter {
 
 // sample looks at the tree and returns the name of the limit that is exceeded, or "".
 func (m *meter) sample() string {
-	if !onProcesses(&m.limits) {
+	if !m.limits.OnProcesses() {
 		m.every = min(2*m.every, idleSample)
 	}
 	u := m.tree.usage()

@@ -1,15 +1,16 @@
-package execution
+package command
 
 import (
+	"encoding/json"
 	"strings"
 	"sync"
 	"time"
 
-	"reprise"
+	"reprise/internal/wire"
 )
 
 // attend manages the process from its start until its whole tree is gone. It puts the output into the spool.
-func (j *job) attend(c *child, spool *spool) ending {
+func (j *Job) attend(c *child, spool *spool) Ending {
 	j.announce(c, spool)
 	pumps := j.pumps(c, spool)
 	var reading, feeding sync.WaitGroup
@@ -40,27 +41,27 @@ func (j *job) attend(c *child, spool *spool) ending {
 }
 
 // tellKilled adds the processes that were killed at the end.
-func (j *job) tellKilled(e *ending, left killed) {
+func (j *Job) tellKilled(e *Ending, left killed) {
 	e.KilledProcesses = left.processes
 	for _, command := range left.commands {
 		for _, secret := range j.plan.Masked {
 			command = strings.ReplaceAll(command, secret, mask)
 		}
-		e.KilledCommands = append(e.KilledCommands, shorten(command, killedBytes))
+		e.KilledCommands = append(e.KilledCommands, Shorten(command, killedBytes))
 	}
 }
 
 // conclude ends the remaining tree of a process that has ended. It returns how the process ended, and what was killed.
-func (j *job) conclude(c *child, m *meter) (ending, killed) {
+func (j *Job) conclude(c *child, m *meter) (Ending, killed) {
 	if t, ok := c.tree.(interface{ seal() }); ok {
 		t.seal()
 	}
 	m.sample()
 	if limit := c.tree.exceeded(); limit != "" { // the kernel has killed it before we could
-		j.stop(verdict{Outcome: LimitExceeded, Limit: limit})
+		j.Stop(Verdict{Outcome: LimitExceeded, Limit: limit})
 	}
 	left := c.tree.kill() // no process outlives its execution
-	e := ending{Started: ms(c.started), Isolation: j.isolated}
+	e := Ending{Started: wire.NonZero(c.started.Truncate(time.Millisecond)), Isolation: j.isolated}
 	x, err := c.reap()
 	if err != nil {
 		e.Outcome, e.Error = Lost, err.Error()
@@ -71,29 +72,26 @@ func (j *job) conclude(c *child, m *meter) (ending, killed) {
 	return e, left
 }
 
-// announce puts the started event in front of all output.
-func (j *job) announce(c *child, s *spool) {
-	said := &j.plan.Shown
-	data := mustMarshal(struct {
-		ID        string     `json:"id"`
-		Argv      []string   `json:"argv,omitempty"`
-		Command   string     `json:"command,omitempty"`
-		Language  string     `json:"language,omitempty"`
+// announce puts the started chunk in front of all output.
+func (j *Job) announce(c *child, s *spool) {
+	data, err := json.Marshal(struct {
+		ID string `json:"id"`
+		Shown
 		Cwd       string     `json:"cwd"`
 		PID       int        `json:"pid"`
 		Isolation *Isolation `json:"isolation"`
-	}{j.plan.ID, said.Argv, said.Command, said.Language, j.plan.Cwd, c.process.Pid, j.isolated})
-	s.add(eventStarted, reprise.FormatMembers, data)
+	}{j.plan.ID, j.plan.Shown, j.plan.Cwd, c.process.Pid, j.isolated})
+	if err != nil {
+		panic(err) // it has a JSON form whatever is in it
+	}
+	s.add(Started, data)
 }
 
-// eventStarted is the type of the first event of an execution whose process was started.
-const eventStarted = "started"
-
-func (j *job) pumps(c *child, s *spool) []*pump {
-	pumps := []*pump{{channel: Stdout, file: c.stdout, spool: s, admit: j.admit, masker: newMasker(j.plan.Masked)}}
+func (j *Job) pumps(c *child, s *spool) []*pump {
+	pumps := []*pump{{kind: Stdout, file: c.stdout, spool: s, admit: j.admit, masker: newMasker(j.plan.Masked)}}
 	if c.stderr != nil {
 		pumps = append(pumps, &pump{
-			channel: Stderr, file: c.stderr, spool: s, admit: j.admit, masker: newMasker(j.plan.Masked),
+			kind: Stderr, file: c.stderr, spool: s, admit: j.admit, masker: newMasker(j.plan.Masked),
 		})
 		if j.plan.StdinOpen {
 			inOrder(pumps[0], pumps[1])
@@ -103,45 +101,45 @@ func (j *job) pumps(c *child, s *spool) []*pump {
 }
 
 // admit counts n bytes of output and returns how many of them are within the limit.
-func (j *job) admit(n int) int {
+func (j *Job) admit(n int) int {
 	limit := j.plan.Limits.OutputBytes
 	sum := j.output.Add(int64(n))
 	if limit == 0 || sum <= limit {
 		return n
 	}
-	j.stop(verdict{Outcome: LimitExceeded, Limit: limitOutput, Now: true})
+	j.Stop(Verdict{Outcome: LimitExceeded, Limit: limitOutput, Now: true})
 	return int(max(0, int64(n)-(sum-limit)))
 }
 
 // outputCut reports whether output was dropped because of the limit.
-func (j *job) outputCut() bool {
+func (j *Job) outputCut() bool {
 	limit := j.plan.Limits.OutputBytes
 	return limit > 0 && j.output.Load() > limit
 }
 
 // watch waits for the end of the process, which it brings about when that is decided.
 // It returns when the process ended.
-func (j *job) watch(c *child, m *meter) time.Time {
+func (j *Job) watch(c *child, m *meter) time.Time {
 	exited := make(chan time.Time, 1)
 	go func() {
 		c.await()
-		j.processEnded()
+		j.ProcessEnded()
 		exited <- time.Now()
 	}()
 	timeout := j.timesOut(c)
 	sample := time.NewTimer(m.every)
 	defer sample.Stop()
-	stopping := j.stopping
+	stopping := j.Stopping()
 	var patience <-chan time.Time
 	for {
 		select {
 		case end := <-exited:
 			return end
 		case <-timeout:
-			j.stop(verdict{Outcome: TimedOut})
+			j.Stop(Verdict{Outcome: TimedOut})
 		case <-sample.C:
 			if limit := m.sample(); limit != "" {
-				j.stop(verdict{Outcome: LimitExceeded, Limit: limit, Now: true})
+				j.Stop(Verdict{Outcome: LimitExceeded, Limit: limit, Now: true})
 			}
 			sample.Reset(m.every)
 		case <-stopping:
@@ -155,7 +153,7 @@ func (j *job) watch(c *child, m *meter) time.Time {
 }
 
 // timesOut returns the channel of a timer for the timeout of a process, or nil if it has none.
-func (j *job) timesOut(c *child) <-chan time.Time {
+func (j *Job) timesOut(c *child) <-chan time.Time {
 	if j.plan.Timeout == 0 {
 		return nil
 	}
@@ -163,9 +161,9 @@ func (j *job) timesOut(c *child) <-chan time.Time {
 }
 
 // terminate sends TERM to the tree and returns the time until it is killed.
-func (j *job) terminate(c *child) time.Duration {
+func (j *Job) terminate(c *child) time.Duration {
 	j.graceEnds = time.Now()
-	if !j.now { // it does not change once stopping is closed
+	if !j.IsNow() {
 		j.graceEnds = j.graceEnds.Add(j.plan.Grace)
 		c.tree.terminate()
 	}
@@ -175,11 +173,11 @@ func (j *job) terminate(c *child) time.Duration {
 // drain waits until the output of a process that has ended is read. Others of its tree may
 // hold the pipes open: they get DrainTimeout, or the time of grace that is left, and then
 // output may be missing. Timeout and limits hold meanwhile. How long the store takes does not count.
-func (j *job) drain(c *child, m *meter, pumps []*pump, drained <-chan struct{}) (
+func (j *Job) drain(c *child, m *meter, pumps []*pump, drained <-chan struct{}) (
 	truncated bool, left killed,
 ) {
 	patience := j.plan.Drain
-	stopping := j.stopping
+	stopping := j.Stopping()
 	if !j.graceEnds.IsZero() {
 		stopping, patience = nil, min(patience, time.Until(j.graceEnds))
 	}
@@ -193,10 +191,10 @@ func (j *job) drain(c *child, m *meter, pumps []*pump, drained <-chan struct{}) 
 		case <-drained:
 			return false, left
 		case <-timeout:
-			j.stop(verdict{Outcome: TimedOut})
+			j.Stop(Verdict{Outcome: TimedOut})
 		case <-sample.C:
 			if limit := m.sample(); limit != "" {
-				j.stop(verdict{Outcome: LimitExceeded, Limit: limit, Now: true})
+				j.Stop(Verdict{Outcome: LimitExceeded, Limit: limit, Now: true})
 				timer.Reset(0)
 			}
 			sample.Reset(m.every)

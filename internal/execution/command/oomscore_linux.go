@@ -1,4 +1,4 @@
-package execution
+package command
 
 import (
 	"os"
@@ -17,8 +17,13 @@ const (
 	commandScore = 300
 )
 
-// killedFirst calls f, which starts a process of this score. The score is that of the calling process meanwhile.
-func killedFirst(f func()) {
+// killedFirst calls f, which starts a command. In a supervisor, the command gets this score, which the supervisor has
+// meanwhile.
+func (s *System) killedFirst(f func()) {
+	if s.reaper == nil { // it starts others too
+		f()
+		return
+	}
 	before, err := os.ReadFile(scoreFile)
 	if err == nil {
 		score, _ := strconv.Atoi(strings.TrimSpace(string(before)))

@@ -1,4 +1,4 @@
-package execution
+package command
 
 import (
 	"fmt"
@@ -128,16 +128,14 @@ func (c *cgroups) close() {
 	}
 }
 
-// sealedMark follows the name of a cgroup, in the lock file of a run, if no process of the run can leave it.
+// sealedMark follows the name of a cgroup, in a trace, if no process of the command can leave it.
 const sealedMark = " " + isolation.ReadOnly
 
-// killLeft ends the processes that a killed supervisor has left in its cgroup. It reports whether these are all,
-// because none could leave it.
-func killLeft(runDir string) bool {
-	text, err := os.ReadFile(filepath.Join(runDir, lockFile))
-	line, _, _ := strings.Cut(string(text), "\n")
-	dir, sealed := strings.CutSuffix(line, sealedMark)
-	if err != nil || !strings.HasPrefix(filepath.Base(dir), cgroupPrefix) {
+// KillLeft ends the processes that a killed supervisor has left in its cgroup. trace is what its System.Trace has
+// returned. It reports whether these are all, because none could leave it.
+func KillLeft(trace string) bool {
+	dir, sealed := strings.CutSuffix(trace, sealedMark)
+	if !strings.HasPrefix(filepath.Base(dir), cgroupPrefix) {
 		return false
 	}
 	lock, err := lockDir(dir)
@@ -353,8 +351,10 @@ func (t *cgroupTree) exceeded() string {
 	return ""
 }
 
-func (t *cgroupTree) close() {
+func (t *cgroupTree) close() (left bool) {
 	killCgroup(t.dir)
+	left = populated(t.dir)
 	_ = t.fd.Close()
 	removeCgroup(t.dir)
+	return left
 }

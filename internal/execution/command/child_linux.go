@@ -1,4 +1,4 @@
-package execution
+package command
 
 import (
 	"errors"
@@ -7,9 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-// limitsHeld: memory, processes and CPU time of a tree can be bounded.
-const limitsHeld = true
 
 // pollsTerminals: a read from a terminal can have a deadline.
 const pollsTerminals = true

@@ -1,28 +1,26 @@
 //go:build !linux && !darwin && !freebsd && !netbsd && !openbsd
 
-package execution
+package command
 
 import (
 	"errors"
 	"fmt"
 	"os"
 	"syscall"
-
-	"reprise/internal/spawn"
 )
 
-// On Windows and other systems that are not Unix, Host.Start accepts requests and their runs end as failed_to_start.
-// Programs that are also clients can therefore be built there.
+// On Windows and other systems that are not Unix, a command ends as failed_to_start. Programs that are
+// also clients can therefore be built there.
 
 var errNeedsUnix = fmt.Errorf("commands are run on Linux, macOS and the BSDs alone: %w", errors.ErrUnsupported)
 
-// withoutCgroups is how a Host describes its process tracking.
-const withoutCgroups = "no commands are run here"
+// WithoutCgroups is how a server describes its process tracking.
+const WithoutCgroups = "no commands are run here"
 
 // noTree is the tree of a run that cannot be started.
 type noTree struct{}
 
-func newPlainTree(string) tree { return noTree{} }
+func newPlainTree(*Plan) tree { return noTree{} }
 
 func (noTree) prepare(*syscall.SysProcAttr) {}
 func (noTree) started(int)                  {}
@@ -32,19 +30,20 @@ func (noTree) usage() treeUsage             { return treeUsage{} }
 func (noTree) enforce(Limits, *Isolation)   {}
 func (noTree) kind() string                 { return "" }
 func (noTree) exceeded() string             { return "" }
-func (noTree) close()                       {}
+func (noTree) close() bool                  { return false }
 
-func startChild(*spawn.Spawner, *spec, tree) (*child, error) { return nil, errNeedsUnix }
+func (*System) startChild(*Plan, tree) (*child, error) { return nil, errNeedsUnix }
 
 func (*child) await()                      {}
 func (*child) reap() (exit, error)         { return exit{}, errNeedsUnix }
 func (*child) signal(syscall.Signal) error { return errNeedsUnix }
-func (*child) resize(*TTY) error           { return errNeedsUnix }
+func (*child) resize(*Size) error          { return errNeedsUnix }
 
 func parseSignal(name string) (syscall.Signal, error) {
-	return 0, invalid("signal", "%q: %v", name, errNeedsUnix)
+	return 0, refuse(Invalid, "%q: %v", name, errNeedsUnix)
 }
 
-func heedSignals() {}
+// HeedSignals does nothing here.
+func HeedSignals() {}
 
 func readFile(uintptr, []byte) (int, error) { return 0, os.ErrDeadlineExceeded }

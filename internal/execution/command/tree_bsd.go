@@ -1,6 +1,6 @@
 //go:build darwin || freebsd || netbsd || openbsd
 
-package execution
+package command
 
 import (
 	"syscall"
@@ -8,14 +8,14 @@ import (
 	"reprise/internal/spawn"
 )
 
-// withoutCgroups is how a Host describes its process tracking.
-const withoutCgroups = "no cgroups: commands are killed by their process group"
+// WithoutCgroups is how a server describes its process tracking.
+const WithoutCgroups = "no cgroups: commands are killed by their process group"
 
 // groupTree is the process group of the first process. What leaves the group escapes: a daemon, or
 // the background job of an interactive shell.
 type groupTree struct{ first int }
 
-func newPlainTree(string) tree { return &groupTree{} }
+func newPlainTree(*Plan) tree { return &groupTree{} }
 
 func (*groupTree) prepare(*syscall.SysProcAttr) {}
 func (t *groupTree) started(pid int)            { t.first = pid }
@@ -42,4 +42,4 @@ func (*groupTree) usage() treeUsage           { return treeUsage{} }
 func (*groupTree) enforce(Limits, *Isolation) {}
 func (*groupTree) kind() string               { return "group" }
 func (*groupTree) exceeded() string           { return "" }
-func (*groupTree) close()                     {}
+func (*groupTree) close() bool                { return false }

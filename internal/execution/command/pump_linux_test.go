@@ -1,14 +1,13 @@
-package execution
+package command
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"sync"
 	"testing"
 	"time"
-
-	"reprise"
 )
 
 // TestOutputThatIsThereIsRead: a process that had no time itself until the time for a read was over reads what has come
@@ -59,9 +58,9 @@ func TestPumpStopsWhileItsChannelIsWritten(t *testing.T) {
 			}
 		}
 	})
-	s := newSpool()
-	storing.Go(func() { _ = s.drain(func([]reprise.Event) error { return nil }) })
-	p := &pump{channel: Stdout, file: near, spool: s, admit: func(n int) int { return n }}
+	s := newSpool(1 << 20)
+	storing.Go(func() { _ = s.drain(&Output{Write: func([]Chunk) error { return nil }}) })
+	p := &pump{kind: Stdout, file: near, spool: s, admit: func(n int) int { return n }}
 	p.finish()
 	p.run()
 	if !p.cut {
@@ -77,7 +76,7 @@ func TestPumpStopsWhileItsChannelIsWritten(t *testing.T) {
 // TestStderrWaitsForStdoutThatIsNotPumpedYet: a command has greeted on stdout and asked on stderr before the pump of
 // stdout has begun, and half of a character is there.
 func TestStderrWaitsForStdoutThatIsNotPumpedYet(t *testing.T) {
-	s := newSpool()
+	s := newSpool(1 << 20)
 	var pumps [2]*pump
 	for i, text := range []string{"welcome \xc3", "> "} {
 		near, far, err := os.Pipe()
@@ -90,7 +89,7 @@ func TestStderrWaitsForStdoutThatIsNotPumpedYet(t *testing.T) {
 			t.Fatal(err)
 		}
 		pumps[i] = &pump{
-			channel: []string{Stdout, Stderr}[i], file: near, spool: s, admit: func(n int) int { return n },
+			kind: []Kind{Stdout, Stderr}[i], file: near, spool: s, admit: func(n int) int { return n },
 		}
 	}
 	inOrder(pumps[0], pumps[1])
@@ -100,15 +99,15 @@ func TestStderrWaitsForStdoutThatIsNotPumpedYet(t *testing.T) {
 	pumps[0].run()
 	s.close()
 	var got string
-	if err := s.drain(func(events []reprise.Event) error {
-		for _, e := range events {
-			got += e.Type + ":" + string(e.Data) + ";"
+	if err := s.drain(&Output{Write: func(chunks []Chunk) error {
+		for _, c := range chunks {
+			got += fmt.Sprintf("%d:%s;", c.Kind, c.Data)
 		}
 		return nil
-	}); err != nil {
+	}}); err != nil {
 		t.Fatal(err)
 	}
-	if want := "stdout:welcome ;stderr:> ;stdout:\xc3;"; got != want {
+	if want := "2:welcome ;3:> ;2:\xc3;"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -1,10 +1,8 @@
-package execution
+package command
 
 import (
 	"sync"
 	"time"
-
-	"reprise"
 )
 
 // spool holds the output of a command until it is appended. Readers of the pipes fill it, in the order in which they
@@ -27,47 +25,40 @@ type spool struct {
 }
 
 const (
-	// chunkBytes is the most data of an output event.
+	// chunkBytes is the most output in a chunk.
 	chunkBytes = 32 << 10
-	// spoolBytes is when readers begin to wait for a store. As much again is being appended.
-	spoolBytes = 2 << 20
-	// ownSpoolBytes is the limit in a supervisor, which should use little memory. Above it, readers wait for the disk.
-	ownSpoolBytes = 128 << 10
-	// appendBytes is the most data that is given to one append.
-	appendBytes = 1 << 20
-	// appendEvery is the minimum time between two small appends. Single output is appended immediately. Frequent lines
-	// are combined into fewer events, since a window holds a limited number of events.
-	appendEvery = 2 * time.Millisecond
-	// gatherBytes is the size from which an append is not small.
+	// WriteBytes is the most data that is given to one call of Output.Write.
+	WriteBytes = 1 << 20
+	// writeEvery is the minimum time between two small writes. Single output is written immediately. Frequent lines
+	// are combined into fewer chunks, since a stream keeps a limited number of events.
+	writeEvery = 2 * time.Millisecond
+	// gatherBytes is the size from which a write is not small.
 	gatherBytes = 256 << 10
 	// keptBytes is how much memory an idle spool keeps.
 	keptBytes = 64 << 10
 )
 
-// batch is a run of events, their data end to end in buf.
+// batch is a sequence of chunks, their data end to end in buf.
 type batch struct {
 	buf   []byte
 	spans []span
 }
 
 type span struct {
-	typ    string
-	format reprise.Format
-	time   time.Time
-	end    int // in batch.buf
+	kind Kind
+	time time.Time
+	end  int // in batch.buf
 }
 
-func newSpool() *spool { return newSpoolOf(spoolBytes) }
-
-func newSpoolOf(most int) *spool {
+func newSpool(most int) *spool {
 	s := &spool{most: most, enough: min(gatherBytes, most/2)}
 	s.changed.L = &s.mu
 	return s
 }
 
-// add puts an event at the end. Output that follows output of the same channel while
-// both still wait goes into one event, up to chunkBytes. It blocks while the spool is full.
-func (s *spool) add(typ string, format reprise.Format, data []byte) {
+// add puts a chunk at the end. Output that follows output of the same channel while both still wait goes into one
+// chunk, up to chunkBytes. It blocks while the spool is full.
+func (s *spool) add(kind Kind, data []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.filling.buf) >= s.most && !s.broken {
@@ -81,15 +72,15 @@ func (s *spool) add(typ string, format reprise.Format, data []byte) {
 		return
 	}
 	before := len(s.filling.buf)
-	s.filling.add(typ, format, data)
+	s.filling.add(kind, data)
 	if before == 0 || before < s.enough && len(s.filling.buf) >= s.enough {
 		s.changed.Broadcast() // at other times the writer is not waiting for this
 	}
 }
 
-func (b *batch) add(typ string, format reprise.Format, data []byte) {
+func (b *batch) add(kind Kind, data []byte) {
 	b.buf = append(b.buf, data...)
-	if last := len(b.spans) - 1; last >= 0 && format == reprise.FormatBytes && b.spans[last].typ == typ {
+	if last := len(b.spans) - 1; last >= 0 && kind != Started && b.spans[last].kind == kind {
 		begin := 0
 		if last > 0 {
 			begin = b.spans[last-1].end
@@ -99,7 +90,7 @@ func (b *batch) add(typ string, format reprise.Format, data []byte) {
 			return
 		}
 	}
-	b.spans = append(b.spans, span{typ: typ, format: format, time: time.Now(), end: len(b.buf)})
+	b.spans = append(b.spans, span{kind: kind, time: time.Now(), end: len(b.buf)})
 }
 
 // close ends the input of the spool.
@@ -141,9 +132,9 @@ func (s *spool) take() (b batch, ok bool) {
 	return b, true
 }
 
-// gather waits for more while the last append was just now. The caller holds mu.
+// gather waits for more while the last write was just now. The caller holds mu.
 func (s *spool) gather() {
-	due := s.taken.Add(appendEvery)
+	due := s.taken.Add(writeEvery)
 	for !s.closed && !s.broken && len(s.filling.buf) < s.enough {
 		wait := time.Until(due)
 		if wait <= 0 {
@@ -170,33 +161,36 @@ func (s *spool) stall() time.Duration {
 	return d
 }
 
-// drain gives everything to write, up to appendBytes at a time and in order, until
-// the spool is closed and empty. It stops at the first error of write, whose argument
-// is good until write returns.
-func (s *spool) drain(write func([]reprise.Event) error) error {
-	var events []reprise.Event
+// drain gives everything to out, up to WriteBytes at a time and in order, until the spool is closed and empty. After an
+// error of Write, it releases the waiting readers and drops the rest.
+func (s *spool) drain(out *Output) error {
+	var chunks []Chunk
 	for {
 		b, ok := s.take()
 		if !ok {
 			return nil
 		}
+		if d := s.stall(); d > 0 && out.Stalled != nil {
+			out.Stalled(d)
+		}
 		begin, size := 0, 0
-		events = events[:0]
+		chunks = chunks[:0]
 		for _, sp := range b.spans {
-			if n := sp.end - begin; size > 0 && size+n > appendBytes {
-				if err := write(events); err != nil {
+			if n := sp.end - begin; size > 0 && size+n > WriteBytes {
+				if err := out.Write(chunks); err != nil {
+					s.abandon()
 					return err
 				}
-				events, size = events[:0], 0
+				chunks, size = chunks[:0], 0
 			}
-			events = append(events,
-				reprise.Event{Time: sp.time, Type: sp.typ, Format: sp.format, Data: b.buf[begin:sp.end:sp.end]})
+			chunks = append(chunks, Chunk{Time: sp.time, Kind: sp.kind, Data: b.buf[begin:sp.end:sp.end]})
 			size += sp.end - begin
 			begin = sp.end
 		}
-		if err := write(events); err != nil {
+		if err := out.Write(chunks); err != nil {
+			s.abandon()
 			return err
 		}
-		clear(events)
+		clear(chunks)
 	}
 }

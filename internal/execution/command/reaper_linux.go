@@ -1,4 +1,4 @@
-package execution
+package command
 
 import (
 	"errors"
@@ -251,7 +251,7 @@ func (t *descendants) usage() treeUsage {
 func (t *descendants) enforce(Limits, *Isolation) {}
 func (t *descendants) kind() string               { return "subreaper" }
 func (t *descendants) exceeded() string           { return "" }
-func (t *descendants) close()                     {}
+func (t *descendants) close() bool                { return false }
 
 // reapedTree is the tree of a supervisor's command, found by its cgroup or as descendants. In both cases, processes
 // that have left the cgroup are ended too.
@@ -263,7 +263,6 @@ type reapedTree struct {
 	// sealed is set if no process can leave the cgroup, or if there is none. It is also set at the end, since close
 	// ends those that have left: so a short command looks for none.
 	sealed bool
-	left   bool // close could not end all: something sleeps in the kernel
 }
 
 func (t *reapedTree) enforce(limits Limits, in *Isolation) {
@@ -325,11 +324,10 @@ func (t *reapedTree) await() { <-t.ended }
 
 // close ends whatever is left. The kernel says for certain when that is nothing: a descendant has an ancestor that is a
 // child of ours.
-func (t *reapedTree) close() {
+func (t *reapedTree) close() (left bool) {
 	for deadline := time.Now().Add(treePatience); ; {
-		left := t.reaper.forget()
+		left = t.reaper.forget()
 		if !left || time.Now().After(deadline) {
-			t.left = left
 			break
 		}
 		if t.below.kill().processes == 0 { // what is left is not to be found at the moment
@@ -337,4 +335,5 @@ func (t *reapedTree) close() {
 		}
 	}
 	t.tree.close()
+	return left
 }

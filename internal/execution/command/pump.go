@@ -1,4 +1,4 @@
-package execution
+package command
 
 import (
 	"errors"
@@ -6,16 +6,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
-
-	"reprise"
 )
 
 // pump reads one channel of a command into the spool.
 type pump struct {
-	channel string
-	file    *os.File
-	spool   *spool
+	kind  Kind
+	file  *os.File
+	spool *spool
 	// admit returns how many of n more bytes of output are kept; see Limits.OutputBytes.
 	admit func(n int) int
 	// masker masks secrets; nil if there are none.
@@ -243,21 +240,7 @@ func (p *pump) put(data []byte) {
 		if n < len(data) {
 			n -= incompleteRune(data[:n])
 		}
-		p.spool.add(p.channel, reprise.FormatBytes, data[:n])
+		p.spool.add(p.kind, data[:n])
 		data = data[n:]
 	}
-}
-
-// incompleteRune returns the number of bytes at the end of b that begin a rune without completing it.
-func incompleteRune(b []byte) int {
-	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
-		tail := b[len(b)-n:]
-		if utf8.RuneStart(tail[0]) {
-			if utf8.FullRune(tail) {
-				return 0
-			}
-			return n
-		}
-	}
-	return 0
 }

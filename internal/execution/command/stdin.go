@@ -1,19 +1,16 @@
-package execution
+package command
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
 	"sync"
 	"time"
-
-	"reprise"
 )
 
-// StdinWrite is data for the stdin of an execution.
+// StdinWrite is data for the stdin of a command.
 type StdinWrite struct {
 	// Offset is where Data begins in all that the command is given, the stdin of the
 	// request included. Bytes before the accepted offset are passed over as duplicates, so
@@ -28,11 +25,11 @@ type StdinWrite struct {
 	// EOF closes stdin after Data.
 	EOF bool
 
-	// exact refuses an Offset below the accepted one too.
-	exact bool
+	// Exact refuses an Offset below the accepted one too.
+	Exact bool
 }
 
-// Stdin is the state of the stdin of an execution.
+// Stdin is the state of the stdin of a command.
 type Stdin struct {
 	// Offset is the number of bytes written to the command, by the named writer if the write named one.
 	Offset int64 `json:"offset"`
@@ -143,9 +140,8 @@ func (s *stdin) write(ctx context.Context, w StdinWrite) (took int64, err error)
 	skip := int64(0)
 	if w.Offset >= 0 {
 		at := s.state(w.Writer).Offset
-		if w.Offset > at || w.exact && w.Offset != at {
-			return 0, fmt.Errorf("%w: stdin at offset %d, the command has been given %d bytes",
-				reprise.ErrConflict, w.Offset, at)
+		if w.Offset > at || w.Exact && w.Offset != at {
+			return 0, refuse(Conflict, "stdin at offset %d, the command has been given %d bytes", w.Offset, at)
 		}
 		skip = at - w.Offset
 	}
@@ -154,7 +150,7 @@ func (s *stdin) write(ctx context.Context, w StdinWrite) (took int64, err error)
 			return took, err
 		}
 	} else if !s.state("").Open && !w.EOF {
-		return 0, fmt.Errorf("%w: stdin is closed", reprise.ErrEnded)
+		return 0, errStdinClosed
 	}
 	if w.EOF {
 		s.shut()
@@ -168,7 +164,7 @@ func (s *stdin) copyFrom(ctx context.Context, w *StdinWrite, skip int64) (took i
 		if errors.Is(err, io.EOF) {
 			return took, nil // all of it was given before
 		}
-		return took, fmt.Errorf("%w: stdin: %w", reprise.ErrInvalid, err)
+		return took, refuse(Invalid, "stdin: %w", err)
 	}
 	buf := make([]byte, chunkBytes)
 	for {
@@ -184,7 +180,7 @@ func (s *stdin) copyFrom(ctx context.Context, w *StdinWrite, skip int64) (took i
 		case errors.Is(err, io.EOF):
 			return took, nil
 		case err != nil:
-			return took, fmt.Errorf("%w: stdin: %w", reprise.ErrInvalid, err)
+			return took, refuse(Invalid, "stdin: %w", err)
 		}
 	}
 }
@@ -199,7 +195,7 @@ func (s *stdin) copy(ctx context.Context, p []byte) (n int, err error) {
 	}
 	s.mu.Unlock()
 	if !ok {
-		return 0, fmt.Errorf("%w: stdin is closed", reprise.ErrEnded)
+		return 0, errStdinClosed
 	}
 	interrupted := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -220,7 +216,7 @@ func (s *stdin) copy(ctx context.Context, p []byte) (n int, err error) {
 		return n, context.Cause(ctx)
 	}
 	if err != nil {
-		return n, fmt.Errorf("%w: the command does not read: %w", reprise.ErrEnded, err)
+		return n, refuse(Ended, "the command does not read: %w", err)
 	}
 	return n, nil
 }

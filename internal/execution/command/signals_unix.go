@@ -1,6 +1,6 @@
 //go:build linux || darwin || freebsd || netbsd || openbsd
 
-package execution
+package command
 
 import (
 	"os"
@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// heedSignals restores the default effect of SIGHUP and SIGINT on commands if this process was started with these
+// HeedSignals restores the default effect of SIGHUP and SIGINT on commands if this process was started with these
 // signals ignored, as by nohup or in the background of a script. A command would inherit that, and a shell could not
 // even trap them. They still have no effect on this process.
-var heedSignals = sync.OnceFunc(func() {
+var HeedSignals = sync.OnceFunc(func() {
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT} {
 		if signal.Ignored(s) {
 			signal.Notify(make(chan os.Signal, 1), s)
@@ -27,7 +27,7 @@ var heedSignals = sync.OnceFunc(func() {
 func parseSignal(name string) (syscall.Signal, error) {
 	s := unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(name), "SIG"))
 	if s == 0 {
-		return 0, invalid("signal", "%q is not the name of a signal, such as \"INT\"", name)
+		return 0, refuse(Invalid, "%q is not the name of a signal, such as \"INT\"", name)
 	}
 	return s, nil
 }

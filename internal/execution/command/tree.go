@@ -1,4 +1,4 @@
-package execution
+package command
 
 import (
 	"syscall"
@@ -25,8 +25,9 @@ type tree interface {
 	kind() string
 	// exceeded names the limit that the kernel has stopped the tree at, or "".
 	exceeded() string
-	// close frees the resources of the tree. It is called after all processes have ended.
-	close()
+	// close frees the resources of the tree. It is called after all processes have ended, and reports whether one has
+	// not, because it sleeps in the kernel.
+	close() (left bool)
 }
 
 // killed are the processes that kill has found.

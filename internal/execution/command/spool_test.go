@@ -1,4 +1,4 @@
-package execution
+package command
 
 import (
 	"bytes"
@@ -7,39 +7,40 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"reprise"
 )
+
+// most is when a spool is full.
+const most = 2 << 20
 
 // collect drains a spool and notes what came when.
 func collect(s *spool, got *[]string, took time.Duration) func() {
 	began := time.Now()
 	return func() {
-		_ = s.drain(func(events []reprise.Event) error {
+		_ = s.drain(&Output{Write: func(chunks []Chunk) error {
 			line := fmt.Sprint(time.Since(began), ":")
-			for _, e := range events {
-				line += fmt.Sprintf(" %s=%.8s/%d", e.Type, e.Data, len(e.Data))
+			for _, c := range chunks {
+				line += fmt.Sprintf(" %d=%.8s/%d", c.Kind, c.Data, len(c.Data))
 			}
 			*got = append(*got, line)
-			time.Sleep(took) // in a bubble: the time that an append takes
+			time.Sleep(took) // in a bubble: the time that a write takes
 			return nil
-		})
+		}})
 	}
 }
 
-// TestSpoolJoinsChunksOfOneChannel: a single chunk is appended at once. Chunks that arrive right after it, or while an
-// append is under way, are appended together, one event for each run of one channel.
+// TestSpoolJoinsChunksOfOneChannel: a single chunk is written at once. Chunks that arrive right after it, or while a
+// write is under way, are written together, joined where they are of one channel.
 func TestSpoolJoinsChunksOfOneChannel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []string
-		s := newSpool()
+		s := newSpool(most)
 		go collect(s, &got, 0)()
-		add := func(channel, text string) { s.add(channel, reprise.FormatBytes, []byte(text)) }
+		add := func(kind Kind, text string) { s.add(kind, []byte(text)) }
 		add(Stdout, "a")
 		synctest.Wait()
 		for _, text := range []string{"b", "c"} {
 			add(Stdout, text)
-			time.Sleep(appendEvery / 4)
+			time.Sleep(writeEvery / 4)
 		}
 		add(Stderr, "d")
 		add(Stdout, "e")
@@ -50,10 +51,10 @@ func TestSpoolJoinsChunksOfOneChannel(t *testing.T) {
 		s.close()
 		synctest.Wait()
 		want := []string{
-			"0s: stdout=a/1",
-			"2ms: stdout=bc/2 stderr=d/1 stdout=e/1",
-			"1.001s: stdout=f/1",
-			"1.001s: stdout=g/1",
+			"0s: 2=a/1",
+			"2ms: 2=bc/2 3=d/1 2=e/1",
+			"1.001s: 2=f/1",
+			"1.001s: 2=g/1",
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("got  %q\nwant %q", got, want)
@@ -62,44 +63,45 @@ func TestSpoolJoinsChunksOfOneChannel(t *testing.T) {
 }
 
 // TestFullSpoolBlocksWriters: a writer to a full spool waits until the spool has room, and the wait is measured. No
-// event and no append exceeds its bound.
+// chunk and no write exceeds its bound.
 func TestFullSpoolBlocksWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSpool()
+		s := newSpool(most)
 		chunk := bytes.Repeat([]byte("x"), chunkBytes)
-		const chunks = 4 * spoolBytes / chunkBytes
+		const chunks = 4 * most / chunkBytes
 		go func() {
 			for range chunks {
-				s.add(Stdout, reprise.FormatBytes, chunk)
+				s.add(Stdout, chunk)
 			}
 			s.close()
 		}()
 		total, sizes := 0, []int{}
-		_ = s.drain(func(events []reprise.Event) error {
+		var stalled time.Duration
+		_ = s.drain(&Output{Stalled: func(d time.Duration) { stalled += d }, Write: func(chunks []Chunk) error {
 			size := 0
-			for _, e := range events {
-				if len(e.Data) > chunkBytes {
-					t.Errorf("an event of %d bytes", len(e.Data))
+			for _, c := range chunks {
+				if len(c.Data) > chunkBytes {
+					t.Errorf("a chunk of %d bytes", len(c.Data))
 				}
-				size += len(e.Data)
+				size += len(c.Data)
 			}
-			if size > appendBytes {
-				t.Errorf("an append of %d bytes", size)
+			if size > WriteBytes {
+				t.Errorf("a write of %d bytes", size)
 			}
 			s.mu.Lock()
-			if len(s.filling.buf) > spoolBytes {
+			if len(s.filling.buf) > most {
 				t.Errorf("%d bytes wait", len(s.filling.buf))
 			}
 			s.mu.Unlock()
 			total, sizes = total+size, append(sizes, size)
 			time.Sleep(time.Second)
 			return nil
-		})
+		}})
 		if total != chunks*chunkBytes {
 			t.Errorf("%d bytes in %v, want %d", total, sizes, chunks*chunkBytes)
 		}
-		if d := s.stall(); d < time.Second {
-			t.Errorf("the wait of %s", d)
+		if stalled < time.Second {
+			t.Errorf("the wait of %s", stalled)
 		}
 	})
 }
@@ -107,18 +109,19 @@ func TestFullSpoolBlocksWriters(t *testing.T) {
 // TestAbandonedSpoolReleasesWriters: writers that wait are released, and later ones do not wait.
 func TestAbandonedSpoolReleasesWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSpool()
+		s := newSpool(most)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			for range 200 {
-				s.add(Stdout, reprise.FormatBytes, make([]byte, chunkBytes))
+				s.add(Stdout, make([]byte, chunkBytes))
 			}
 		}()
 		synctest.Wait()
 		s.abandon()
 		<-done
-		if err := s.drain(func([]reprise.Event) error { t.Error("something is written"); return nil }); err != nil {
+		write := func([]Chunk) error { t.Error("something is written"); return nil }
+		if err := s.drain(&Output{Write: write}); err != nil {
 			t.Error(err)
 		}
 	})
