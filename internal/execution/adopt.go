@@ -1,10 +1,8 @@
 package execution
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -16,8 +14,8 @@ import (
 	"reprise"
 	"reprise/internal/backoff"
 	"reprise/internal/execution/command"
+	"reprise/internal/execution/supervisor"
 	"reprise/internal/isolation"
-	"reprise/internal/supervisor"
 )
 
 // adoptAll adopts the runs that an earlier server has left to their supervisors, and ends the runs whose stream no
@@ -26,17 +24,17 @@ func (h *Host) adoptAll(ctx context.Context) error {
 	if h.supervisors == nil {
 		return nil
 	}
-	entries, err := os.ReadDir(h.supervisors.dir)
+	entries, err := os.ReadDir(h.supervisors.Dir())
 	if err != nil {
 		return err
 	}
 	left := map[reprise.Epoch]bool{}
 	for _, e := range entries {
-		if e.IsDir() && !strings.HasPrefix(e.Name(), sparePrefix) {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), supervisor.SparePrefix) {
 			left[reprise.Epoch(e.Name())] = true
 		}
 	}
-	waiting := h.supervisors.waitingFiles(entries)
+	waiting := h.waitingFiles(entries)
 	if len(left)+len(waiting) == 0 {
 		return nil
 	}
@@ -56,7 +54,7 @@ func (h *Host) adoptAll(ctx context.Context) error {
 		return err
 	}
 	for epoch := range left {
-		h.caretaker.Go(func() { h.discard(h.supervisors.dirOf(epoch)) })
+		h.caretaker.Go(func() { h.discard(h.supervisors.Remote(string(epoch))) })
 	}
 	for i := range queued {
 		if err := h.requeue(ctx, &queued[i]); err != nil {
@@ -87,7 +85,7 @@ func (h *Host) adoptEach(ctx context.Context, runs []reprise.StreamInfo) error {
 			err := h.adopt(ctx, &runs[i])
 			switch {
 			case isOver(err), errors.Is(err, reprise.ErrFenced): // another replica has taken it for lost
-				h.caretaker.Go(func() { h.discard(h.supervisors.dirOf(runs[i].Epoch)) })
+				h.caretaker.Go(func() { h.discard(h.supervisors.Remote(string(runs[i].Epoch))) })
 			case err != nil:
 				fail(err)
 			}
@@ -95,23 +93,6 @@ func (h *Host) adoptEach(ctx context.Context, runs []reprise.StreamInfo) error {
 	}
 	work.Wait()
 	return context.Cause(ctx)
-}
-
-// The files that supervisors write to the directory of a run, in addition to those of package supervisor.
-const (
-	endFile = "end.json"
-	// holds the path of the supervisor's cgroup in its first line, and then its trace if it has crashed
-	lockFile = "lock"
-	// socketFile is where the supervisor listens.
-	socketFile = "sock"
-	// sparePrefix begins the names of directories that supervisors keep for their next runs.
-	sparePrefix = "spare-"
-)
-
-// hasBegun reports whether a supervisor has ever taken the directory.
-func hasBegun(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, lockFile))
-	return err == nil && info.Size() > 0
 }
 
 // adoptedGrace is the minimum time that a run with KillOnDisconnect continues after a restart, until its followers are
@@ -127,20 +108,19 @@ func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
 	if s.Cursor(0).Epoch != info.Epoch {
 		return reprise.ErrNotFound // the id was used again
 	}
-	m := &remote{dir: h.supervisors.dirOf(info.Epoch), secret: h.supervisors.secret}
-	b := loadBrief(m.dir)
-	m.folder = b.Folder
+	m := h.supervisors.Remote(string(info.Epoch))
+	b := loadBrief(m.Dir)
 	id := info.Key.Name[len(namespace):]
 	req := Request{StdinOpen: b.StdinOpen, KillOnDisconnect: b.KillOnDisconnect, Grace: Duration(b.Grace)}
 	r := newRun(h, info.Key, id, req, nil)
-	r.holder.Principal, r.holder.Operator = b.Principal, b.Operator
+	r.holder.Principal, r.holder.Operator, r.folder = b.Principal, b.Operator, b.Folder
 	r.session, r.config, r.created = info.Config.Labels[labelSession], info.Config, info.Created
 	if r.owner, err = h.nextOwner(info); err != nil {
 		return err
 	}
 	r.writeAs(s, producerID+"-"+rand.Text())
-	t := &tracker{shifts: loadShifts(m.dir, &b)}
-	t.reader = supervisor.NewReader(m.dir, t.shifts.next(info.Tail))
+	t := &tracker{shifts: loadShifts(m.Dir, &b)}
+	t.reader = supervisor.NewReader(m.Dir, t.shifts.next(info.Tail))
 	r.cut = t.shifts.Cut
 	if err := r.countAgain(ctx, m, t, info); err != nil {
 		return err
@@ -198,11 +178,11 @@ func (h *Host) nextOwner(info *reprise.StreamInfo) (reprise.Owner, error) {
 
 // claim takes the stream over from the name that this replica had before its restart, by an event without a meaning:
 // output of no bytes. What the server before may have sent just before it died is in front of it, or refused.
-func (r *run) claim(m *remote, t *tracker) error {
+func (r *run) claim(m *supervisor.Remote, t *tracker) error {
 	next := t.reader.Next()
 	before := r.tail
 	t.shifts.move(next, before+1)
-	if err := t.shifts.save(m.dir); err != nil {
+	if err := t.shifts.save(m.Dir); err != nil {
 		return err
 	}
 	if err := r.append([]reprise.Event{{Type: Stdout, Format: reprise.FormatBytes}}); err != nil {
@@ -210,13 +190,13 @@ func (r *run) claim(m *remote, t *tracker) error {
 	}
 	if r.tail != before+1 {
 		t.reader.Close()
-		t.reader = supervisor.NewReader(m.dir, t.shifts.next(r.tail))
+		t.reader = supervisor.NewReader(m.Dir, t.shifts.next(r.tail))
 	}
 	return nil
 }
 
 // countAgain determines how much output is in the stream.
-func (r *run) countAgain(ctx context.Context, m *remote, t *tracker, info *reprise.StreamInfo) error {
+func (r *run) countAgain(ctx context.Context, m *supervisor.Remote, t *tracker, info *reprise.StreamInfo) error {
 	r.tail = info.Tail
 	if totals, ok := before(ctx, m, t); ok {
 		r.bytes = totals
@@ -235,17 +215,17 @@ func (r *run) countAgain(ctx context.Context, m *remote, t *tracker, info *repri
 
 // before returns the totals of the output in all frames before the next one; ok is false if the spool does not contain
 // them.
-func before(ctx context.Context, m *remote, t *tracker) (totals Bytes, ok bool) {
+func before(ctx context.Context, m *supervisor.Remote, t *tracker) (totals Bytes, ok bool) {
 	if t.shifts.Cut {
 		return totals, false
 	}
-	peek := supervisor.NewReader(m.dir, t.reader.Next())
+	peek := supervisor.NewReader(m.Dir, t.reader.Next())
 	defer peek.Close()
-	answer, err := m.call(ctx, call{Op: callStatus})
+	news, err := m.Status(ctx)
 	switch {
-	case err == nil && answer.News != nil && answer.News.Tail < t.reader.Next():
-		return answer.News.Totals, true
-	case err == nil && answer.News != nil:
+	case err == nil && news.Tail < t.reader.Next():
+		return news.Totals, true
+	case err == nil:
 		b, err := peek.Read(t.reader.Next(), 1)
 		if err == nil && len(b.Frames) == 1 {
 			return b.Frames[0].Before, true
@@ -259,13 +239,10 @@ func before(ctx context.Context, m *remote, t *tracker) (totals Bytes, ok bool) 
 	case len(b.Frames) > 0:
 		return b.Frames[0].Before, b.Skipped == 0
 	}
-	e, ended, err := readEnding(m.dir)
+	e, ended, err := supervisor.ReadEnding(m.Dir)
 	whole := ended && err == nil && e.Tail == t.reader.Next()-1 // otherwise the spool has lost its end
 	return e.Bytes, whole
 }
-
-// spoolGone is the reason why a command was ended after its directory was removed: no server could find it again.
-const spoolGone = "its spool was removed"
 
 // What a lost run says of itself.
 const (
@@ -276,20 +253,20 @@ const (
 
 // buried gives a run its end whose supervisor is dead, and reports whether the run is over. err is why the supervisor
 // could not be reached. It is called again if it returns false.
-func (r *run) buried(m *remote, t *tracker, err error) bool {
-	lock, lockErr := supervisor.Lock(m.dir)
+func (r *run) buried(m *supervisor.Remote, t *tracker, err error) bool {
+	lock, lockErr := supervisor.Lock(m.Dir)
 	switch {
 	case lockErr == nil:
 		defer lock.Close()
 	case errors.Is(lockErr, fs.ErrNotExist): // no server can find it; the supervisor notices and ends
-		r.endLost(t, spoolGone, true)
+		r.endLost(t, supervisor.SpoolGone, true)
 		return true
 	default:
 		r.host.opts.Logger.Warn("a supervisor cannot be reached",
 			"execution", r.id, "tenant", r.key.Tenant, "error", err)
 		return false
 	}
-	e, ended, err := readEnding(m.dir)
+	e, ended, err := supervisor.ReadEnding(m.Dir)
 	if err == nil {
 		err = r.takeRest(m, t, e.Tail)
 	}
@@ -315,15 +292,15 @@ func (r *run) buried(m *remote, t *tracker, err error) bool {
 		kept = r.endUntold(m, t)
 	}
 	if kept {
-		_ = os.RemoveAll(m.dir)
-		removeFolder(m.folder)
+		_ = os.RemoveAll(m.Dir)
+		removeFolder(r.folder)
 	}
 	return true
 }
 
 // takeRest appends the rest of the spool of a dead supervisor, whose last frame was tail. If that is 0, which is
 // unknown, it is the last readable frame.
-func (r *run) takeRest(m *remote, t *tracker, tail uint64) error {
+func (r *run) takeRest(m *supervisor.Remote, t *tracker, tail uint64) error {
 	if tail == 0 {
 		tail = supervisor.Unbounded
 	}
@@ -336,32 +313,24 @@ func (r *run) takeRest(m *remote, t *tracker, tail uint64) error {
 }
 
 // endUntold ends a run as lost whose dead supervisor has left no end, after the processes of its command.
-func (r *run) endUntold(m *remote, t *tracker) (kept bool) {
+func (r *run) endUntold(m *supervisor.Remote, t *tracker) (kept bool) {
 	why, left := machineRestarted, false
-	if loadBrief(m.dir).Machine == thisMachine() {
-		why, left = supervisorKilled, !killLeft(m.dir)
+	if loadBrief(m.Dir).Machine == thisMachine() {
+		why, left = supervisorKilled, !supervisor.KillLeft(m.Dir)
 		command.KillMarked([]string{markOf(r.epoch())})
-		r.logCrash(m.dir)
-		if !hasBegun(m.dir) {
+		r.logCrash(m.Dir)
+		if !supervisor.HasBegun(m.Dir) {
 			why, left = neverStarted, false
 		}
 	}
 	return r.endLost(t, why, left)
 }
 
-// killLeft ends the processes that a killed supervisor has left in its cgroup. It reports whether these are all,
-// because none could leave it.
-func killLeft(dir string) bool {
-	text, err := os.ReadFile(filepath.Join(dir, lockFile))
-	trace, _, _ := strings.Cut(string(text), "\n")
-	return err == nil && command.KillLeft(trace)
-}
-
 // logCrash logs the crash of a supervisor.
 func (r *run) logCrash(dir string) {
-	if text, err := os.ReadFile(filepath.Join(dir, lockFile)); err == nil && bytes.Count(text, []byte{'\n'}) > 1 {
+	if trace := supervisor.Crash(dir); trace != "" {
 		r.host.opts.Logger.Error("a supervisor has crashed", "execution", r.id, "tenant", r.key.Tenant,
-			"trace", command.Shorten(string(text), shownBytes))
+			"trace", command.Shorten(trace, shownBytes))
 	}
 }
 
@@ -383,10 +352,10 @@ func (r *run) endLost(t *tracker, why string, processesLeft bool) (kept bool) {
 
 // discard ends the command of a supervisor whose execution no longer exists. It tries until that is done or the Host
 // goes.
-func (h *Host) discard(dir string) {
-	folder := loadBrief(dir).Folder
+func (h *Host) discard(m *supervisor.Remote) {
+	folder := loadBrief(m.Dir).Folder
 	pause := backoff.Backoff{First: firstRetry, Most: discardRetry}
-	for !h.tryDiscard(dir) {
+	for !h.tryDiscard(m) {
 		if pause.Wait(h.ctx) != nil {
 			return
 		}
@@ -398,74 +367,21 @@ func (h *Host) discard(dir string) {
 const discardRetry = 10 * time.Second
 
 // tryDiscard is one try of discard. It returns true once the directory is gone.
-func (h *Host) tryDiscard(dir string) bool {
-	lock, err := lockDead(dir)
+func (h *Host) tryDiscard(m *supervisor.Remote) bool {
+	dir := m.Dir
+	lock, err := supervisor.LockDead(dir)
 	switch {
 	case err == nil:
 		defer lock.Close()
-		killLeft(dir)
+		supervisor.KillLeft(dir)
 		command.KillMarked([]string{markOf(reprise.Epoch(filepath.Base(dir)))})
 		return os.RemoveAll(dir) == nil
 	case errors.Is(err, fs.ErrNotExist):
 		return os.RemoveAll(dir) == nil
 	}
-	if err := h.stopDiscarded(dir); err != nil && h.ctx.Err() == nil {
+	v := command.Verdict{Outcome: Cancelled, Reason: "it was removed", Now: true}
+	if err := m.End(h.ctx, v); err != nil && h.ctx.Err() == nil {
 		h.opts.Logger.Warn("an unused supervisor cannot be reached", "directory", dir, "error", err)
 	}
 	return false // the lock tells in the next try
-}
-
-// stopDiscarded tells the supervisor of a discarded run to end its command, and takes its output until it has ended.
-func (h *Host) stopDiscarded(dir string) error {
-	conn, err := supervisor.Dial(h.ctx, dir, h.supervisors.secret)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(h.ctx, func() { _ = conn.Close() })()
-	m := &remote{dir: dir, secret: h.supervisors.secret}
-	v := command.Verdict{Outcome: Cancelled, Reason: "it was removed", Now: true}
-	if _, err := m.call(h.ctx, call{Op: callStop, Verdict: &v}); err != nil {
-		return err
-	}
-	if err := conn.Send(call{Op: callFollow}); err != nil {
-		return err
-	}
-	for ended := false; ; {
-		var n news
-		if err := conn.Receive(&n); err != nil {
-			if ended { // it has forgotten the run
-				return nil
-			}
-			return err
-		}
-		if n.Tail > 0 {
-			_ = conn.Send(call{Op: callAck, Ack: n.Tail})
-		}
-		if n.Ended != nil {
-			ended = true
-			_ = conn.Send(call{Op: callForget})
-		}
-	}
-}
-
-// readEnding reads the file that end has written; ended is false if it is missing or incomplete. The error is one of
-// the file system.
-func readEnding(dir string) (kept keptEnding, ended bool, err error) {
-	text, err := os.ReadFile(filepath.Join(dir, endFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return kept, false, nil
-	}
-	if err != nil || json.Unmarshal(text, &kept) != nil || kept.Run != "" && kept.Run != filepath.Base(dir) {
-		return keptEnding{}, false, err
-	}
-	return kept, kept.Outcome != "", nil
-}
-
-// keptEnding is the content of the file of an end. Run is as in brief. Tail is the last frame of the spool, whose files
-// may have lost it in a crash of the machine. It is 0 if there was no frame, or the supervisor is an older one.
-type keptEnding struct {
-	command.Ending
-	Run  string `json:"run,omitempty"`
-	Tail uint64 `json:"tail,omitempty"`
 }

@@ -13,6 +13,7 @@ import (
 	"reprise"
 	"reprise/internal/backoff"
 	"reprise/internal/execution/command"
+	"reprise/internal/execution/supervisor"
 	"reprise/internal/interpreter"
 	"reprise/internal/quota"
 )
@@ -269,7 +270,7 @@ func (r *run) attendInside(inside *run, at codeState, over <-chan struct{}) {
 	var timeout, patience, again <-chan time.Time
 	interrupts := interpreter.Interrupts(inside.driven.language)
 	interrupt := func() (again <-chan time.Time) {
-		_ = r.signal(interrupts[0])
+		_ = r.signalCode(ctx, interrupts[0])
 		if interrupts = interrupts[1:]; len(interrupts) == 0 {
 			return nil
 		}
@@ -311,11 +312,36 @@ func (r *run) attendInside(inside *run, at codeState, over <-chan struct{}) {
 	}
 }
 
+// controlCode does what a Control asks of code: its interpreter has the process.
+func (r *run) controlCode(ctx context.Context, c *command.Control) error {
+	switch {
+	case c.Op == command.OpSignal:
+		return r.signalCode(ctx, c.Signal)
+	case c.Stdin != nil:
+		return errStdinNotOpened
+	case c.Op == command.OpResize:
+		return errNoTerminal
+	}
+	return supervisor.Refused(c.Unknown())
+}
+
+// signalCode sends a signal to the interpreter of code that it runs.
+func (r *run) signalCode(ctx context.Context, name string) error {
+	r.signals.Lock()
+	defer r.signals.Unlock()
+	if r.codeEnded {
+		return errHasEnded
+	}
+	_, err := r.inside.Control(ctx, &command.Control{Op: command.OpSignal, Signal: name})
+	return err
+}
+
 // send gives the driver the request, once, however often it is tried.
 func (r *run) send(ctx context.Context, inside *run, at *codeState) {
 	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
 	for {
-		_, err := inside.writeStdin(ctx, StdinWrite{Writer: inName([]byte(at.Epoch)), Data: bytes.NewReader(at.Input)})
+		w := stdinWriter{to: inside}
+		err := w.write(ctx, StdinWrite{Writer: inName([]byte(at.Epoch)), Data: bytes.NewReader(at.Input)})
 		if err == nil || !errors.Is(err, reprise.ErrUnavailable) || pause.Wait(ctx) != nil {
 			return // an interpreter that stops reading ends, and its code with it
 		}
@@ -373,7 +399,7 @@ func (h *Host) startInsideElsewhere(ctx context.Context, owner string, who quota
 ) {
 	req.ID = id
 	t, err := h.ask(ctx, owner, ask{
-		Op: opInside, Tenant: who.Tenant, ID: req.Interpreter,
+		Control: command.Control{Op: opInside}, Tenant: who.Tenant, ID: req.Interpreter,
 		Start: &askStart{req, req.IdempotencyKey, who.Principal},
 	})
 	if err != nil {

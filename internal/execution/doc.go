@@ -43,8 +43,9 @@
 // becomes event n, so that the tail of the stream tells how far the copy has got. After Host.Leave, or the death of our
 // process, commands continue, and the next Host adopts them. See docs/executions.md.
 //
-// A command.Job runs the command in both cases. session is a Job in a supervisor, and remote is a supervisor as seen by
-// its Host.
+// A command.Job runs the command in both cases. What is asked of a command, such as a signal, is one message, a
+// command.Control, which passes each hop between the caller of Host and the Job: the replica that runs the execution,
+// and the supervisor.
 //
 // # Replicas
 //

@@ -14,6 +14,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution/command"
+	"reprise/internal/execution/supervisor"
 	"reprise/internal/isolation"
 	"reprise/internal/quota"
 	"reprise/internal/spawn"
@@ -164,7 +165,7 @@ type Host struct {
 	queue  *queue
 	system command.System // for commands that are run here
 
-	supervisors *supervisors // nil where commands are run here
+	supervisors *supervisor.Pool // nil where commands are run here
 
 	// ctx is the context of all appends; it ends when the Host is closed.
 	ctx    context.Context // the life of the Host
@@ -221,7 +222,9 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 	h.ctx, h.giveUp = context.WithCancelCause(context.Background())
 	switch {
 	case o.RunsDir != "":
-		h.supervisors, err = openSupervisors(&o, h.system.Spawner)
+		h.supervisors, err = supervisor.OpenPool(o.RunsDir, h.system.Spawner, supervisor.Options{
+			MaxIdle: o.MaxIdle, DisableCgroups: o.DisableCgroups,
+		})
 		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			h.release()
 			return nil, fmt.Errorf("open host: %w", err)
@@ -246,7 +249,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 		return nil, fmt.Errorf("open host: %w", err)
 	}
 	if h.supervisors != nil {
-		h.supervisors.warm()
+		h.supervisors.Warm()
 	}
 	return h, nil
 }
@@ -269,7 +272,7 @@ func (h *Host) Supervisors() (busy, idle int) {
 	if h.supervisors == nil {
 		return 0, 0
 	}
-	return h.supervisors.counts()
+	return h.supervisors.Counts()
 }
 
 // find returns the run of an execution that has not ended, or nil.
@@ -418,7 +421,7 @@ func (h *Host) release() {
 	h.giveUp(reprise.ErrClosed)
 	h.leaveReplicas()
 	if h.supervisors != nil {
-		h.supervisors.close()
+		h.supervisors.Close()
 	}
 	h.system.Close()
 	h.system.Spawner.Close()

@@ -14,8 +14,8 @@ import (
 
 	"reprise"
 	"reprise/internal/execution/command"
+	"reprise/internal/execution/supervisor"
 	"reprise/internal/interpreter"
-	"reprise/internal/supervisor"
 )
 
 // An interpreter is an execution: its command is a driver (package interpreter) that reads requests from stdin. Each
@@ -263,14 +263,14 @@ func (r *run) interpreterEnded(e command.Ending) error {
 }
 
 // resumeDriven takes up an interpreter of an earlier server, and the run of code in it, if r is one.
-func (h *Host) resumeDriven(ctx context.Context, r *run, m *remote, info *reprise.StreamInfo) error {
+func (h *Host) resumeDriven(ctx context.Context, r *run, m *supervisor.Remote, info *reprise.StreamInfo) error {
 	language := info.Config.Labels[labelInterpreter]
 	if language == "" {
 		return nil
 	}
 	d := newDriven(language, 0)
-	d.dir = m.dir
-	if text, err := os.ReadFile(filepath.Join(m.dir, drivenFile)); err == nil {
+	d.dir = m.Dir
+	if text, err := os.ReadFile(filepath.Join(m.Dir, drivenFile)); err == nil {
 		_ = json.Unmarshal(text, &d.state)
 	} else {
 		d.state.Used = info.Created

@@ -1,13 +1,11 @@
 package execution
 
 import (
-	"errors"
-	"fmt"
 	"time"
 
-	"reprise"
 	"reprise/internal/artifact"
 	"reprise/internal/execution/command"
+	"reprise/internal/execution/supervisor"
 )
 
 // ending is the data of the end event of an execution.
@@ -26,28 +24,11 @@ type ending struct {
 	judged bool
 }
 
-// refused returns an error of package command as one of package reprise.
-func refused(err error) error {
-	r, ok := errors.AsType[*command.Refusal](err)
-	if !ok {
-		return err
-	}
-	kind := reprise.ErrInvalid
-	switch r.Kind {
-	case command.Ended:
-		kind = reprise.ErrEnded
-	case command.Conflict:
-		kind = reprise.ErrConflict
-	case command.Invalid:
-	}
-	return fmt.Errorf("%w: %w", kind, err)
-}
-
 var (
-	errHasEnded       = refused(command.ErrHasEnded)
-	errNotStartedYet  = refused(command.ErrNotStarted)
-	errNoTerminal     = refused(command.ErrNoTerminal)
-	errStdinNotOpened = refused(command.ErrStdinNotOpened)
+	errHasEnded       = supervisor.Refused(command.ErrHasEnded)
+	errNotStartedYet  = supervisor.Refused(command.ErrNotStarted)
+	errNoTerminal     = supervisor.Refused(command.ErrNoTerminal)
+	errStdinNotOpened = supervisor.Refused(command.ErrStdinNotOpened)
 )
 
 // ms converts a time to its form in JSON, or nil for the zero time.

@@ -12,8 +12,8 @@ import (
 
 	"reprise"
 	"reprise/internal/durable"
+	"reprise/internal/execution/supervisor"
 	"reprise/internal/quota"
-	"reprise/internal/supervisor"
 )
 
 // accepted is a run that waited for its turn when its server ended.
@@ -36,23 +36,23 @@ func (h *Host) takeWaiting(
 		if !ok {
 			continue
 		}
-		file := h.supervisors.waitingFile(epoch) + suffix
+		file := h.waitingFile(epoch) + suffix
 		w, err := loadWaiting(file)
 		switch {
 		case err != nil:
 			h.opts.Logger.Error("an execution that waited cannot be read", "file", file, "error", err)
-		case h.supervisors.neverBegan(epoch, &w, suffix):
+		case h.neverBegan(epoch, &w, suffix):
 			queue = append(queue, accepted{w, &open[i], suffix})
 			delete(files, epoch)
 			delete(left, epoch)
 			continue
 		}
 		if suffix == begunSuffix && !left[epoch] {
-			left[epoch] = supervisor.Create(h.supervisors.dirOf(epoch)) == nil
+			left[epoch] = supervisor.Create(h.waitingFile(epoch)) == nil
 		}
 	}
 	for epoch, suffix := range files {
-		_ = os.Remove(h.supervisors.waitingFile(epoch) + suffix)
+		_ = os.Remove(h.waitingFile(epoch) + suffix)
 	}
 	slices.SortFunc(queue, func(a, b accepted) int { return cmp.Compare(a.Arrived, b.Arrived) })
 	return queue
@@ -62,7 +62,7 @@ func (h *Host) takeWaiting(
 func (h *Host) requeue(ctx context.Context, a *accepted) error {
 	r, err := h.acceptedRun(ctx, a)
 	if isOver(err) || errors.Is(err, reprise.ErrFenced) { // it was removed, or another replica has taken it for lost
-		return os.Remove(h.supervisors.waitingFile(a.info.Epoch) + a.suffix)
+		return os.Remove(h.waitingFile(a.info.Epoch) + a.suffix)
 	}
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (h *Host) acceptedRun(ctx context.Context, a *accepted) (*run, error) {
 
 // keepAgain is keepWaiting for a run that has a file.
 func (r *run) keepAgain(a *accepted) error {
-	file := r.host.supervisors.waitingFile(r.epoch())
+	file := r.host.waitingFile(r.epoch())
 	r.waitsIn = file
 	if a.Machine != thisMachine() {
 		a.Machine = thisMachine()

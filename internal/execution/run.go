@@ -11,6 +11,7 @@ import (
 	"reprise"
 	"reprise/internal/artifact"
 	"reprise/internal/execution/command"
+	"reprise/internal/execution/supervisor"
 	"reprise/internal/isolation"
 	"reprise/internal/quota"
 )
@@ -51,10 +52,12 @@ type run struct {
 	// waitsIn is the name of its file without the suffix, or ""; see waiting.
 	waitsIn string
 
-	remote *remote       // the supervisor; nil if there is none, or none yet
-	ready  chan struct{} // closed when remote is set
-	worker *worker       // its process, if it is a child of ours
-	link   *link         // to the worker, until it is used
+	folder string // of the code of another user's command, or ""
+
+	remote *supervisor.Remote // the supervisor; nil if there is none, or none yet
+	ready  chan struct{}      // closed when remote is set
+	worker *supervisor.Worker // its process, if it is a child of ours
+	link   *supervisor.Link   // to the worker, until it is used
 
 	mu sync.Mutex // guards what follows
 	// shown is the state of a command that runs elsewhere, as its supervisor has reported it last.

@@ -16,8 +16,8 @@ import (
 	"reprise/internal/artifact"
 	"reprise/internal/backoff"
 	"reprise/internal/execution/command"
+	"reprise/internal/execution/supervisor"
 	"reprise/internal/isolation"
-	"reprise/internal/supervisor"
 )
 
 // This file is the Host's side of a run in a supervisor: it passes the command on, and copies the spool into the
@@ -52,10 +52,7 @@ type brief struct {
 	Shifts *shifts `json:"shifts,omitempty"`
 }
 
-const (
-	briefFile = "run.json"
-	shiftFile = "shift"
-)
+const shiftFile = "shift"
 
 // thisMachine names the boot of this machine and our process namespace, without which no process of a run is left.
 var thisMachine = sync.OnceValue(func() string {
@@ -66,7 +63,7 @@ var thisMachine = sync.OnceValue(func() string {
 
 // loadBrief reads the brief in the directory of a run. If it is missing, there is no stdin.
 func loadBrief(dir string) (b brief) {
-	if text, err := os.ReadFile(filepath.Join(dir, briefFile)); err == nil {
+	if text, err := os.ReadFile(filepath.Join(dir, supervisor.BriefFile)); err == nil {
 		_ = json.Unmarshal(text, &b)
 	}
 	if b.Run != "" && b.Run != filepath.Base(dir) {
@@ -78,7 +75,7 @@ func loadBrief(dir string) (b brief) {
 // save writes the brief over that of an earlier run in the same directory. It is not truncated first: some file systems
 // begin to write a file to the disk when it is closed after that.
 func (b *brief) save(dir string) error {
-	f, err := os.OpenFile(filepath.Join(dir, briefFile), os.O_WRONLY|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, supervisor.BriefFile), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
@@ -93,16 +90,15 @@ func (b *brief) save(dir string) error {
 
 // runSupervised runs the command under a supervisor.
 func (r *run) runSupervised() {
-	s := r.host.supervisors
-	m := &remote{dir: s.dirOf(r.epoch()), secret: s.secret}
-	t := &tracker{reader: supervisor.NewReader(m.dir, 1)}
+	m := r.host.supervisors.Remote(string(r.epoch()))
+	t := &tracker{reader: supervisor.NewReader(m.Dir, 1)}
 	err := r.beginKept()
 	if err == nil {
 		err = r.handOver(m, t)
 	}
 	if err != nil {
-		_ = os.RemoveAll(m.dir)
-		removeFolder(m.folder)
+		_ = os.RemoveAll(m.Dir)
+		removeFolder(r.folder)
 		if r.end(ending{Ending: command.Ending{Outcome: FailedToStart, Error: err.Error()}}) {
 			r.forgetKept()
 		}
@@ -113,20 +109,18 @@ func (r *run) runSupervised() {
 }
 
 // handOver gives the command to a supervisor.
-func (r *run) handOver(m *remote, t *tracker) error {
+func (r *run) handOver(m *supervisor.Remote, t *tracker) error {
 	s := r.host.supervisors
-	w, err := s.makeDir(m.dir)
+	w, err := s.MakeDir(m.Dir)
 	if err != nil {
 		return err
 	}
 	o, err := r.makeOrder(m, t)
 	if err != nil {
-		if w != nil {
-			s.put(w, false)
-		}
+		s.PutBack(w)
 		return err
 	}
-	w, l, err := s.give(o, w)
+	w, l, err := s.Give(o, w)
 	if err != nil {
 		return err
 	}
@@ -136,42 +130,39 @@ func (r *run) handOver(m *remote, t *tracker) error {
 }
 
 // makeOrder writes the files in the directory of the run, and returns the order to start its command.
-func (r *run) makeOrder(m *remote, t *tracker) (*order, error) {
-	folder, err := r.makePlan(m.dir)
-	if folder != "" && filepath.Dir(folder) != m.dir {
-		m.folder = folder
+func (r *run) makeOrder(m *supervisor.Remote, t *tracker) (*supervisor.Order, error) {
+	folder, err := r.makePlan(m.Dir)
+	if folder != "" && filepath.Dir(folder) != m.Dir {
+		r.folder = folder
 	}
 	if err != nil {
 		return nil, err
 	}
 	if r.tail > 0 { // it was claimed while it waited
 		t.shifts.move(1, r.tail)
-		if err := t.shifts.save(m.dir); err != nil {
+		if err := t.shifts.save(m.Dir); err != nil {
 			return nil, err
 		}
 	}
 	b := brief{
-		Run:              filepath.Base(m.dir),
+		Run:              filepath.Base(m.Dir),
 		StdinOpen:        r.request.StdinOpen,
 		KillOnDisconnect: r.request.KillOnDisconnect,
 		Grace:            r.grace(),
 		Machine:          thisMachine(),
 	}
 	b.Principal, b.Operator = r.holder.Principal, r.holder.Operator
-	b.Artifacts, b.Folder, b.Attempt = r.artifacts, m.folder, rand.Text()
+	b.Artifacts, b.Folder, b.Attempt = r.artifacts, r.folder, rand.Text()
 	if b.Artifacts != nil {
 		b.Isolation = r.isolation
 	}
-	if err := b.save(m.dir); err != nil {
+	if err := b.save(m.Dir); err != nil {
 		return nil, err
 	}
 	if r.driven != nil {
-		r.driven.begin(r, m.dir)
+		r.driven.begin(r, m.Dir)
 	}
-	return &order{
-		Dir: m.dir, Secret: m.secret, SpoolBytes: r.host.opts.SpoolBytes,
-		DisableCgroups: r.host.opts.DisableCgroups, Plan: r.plan, Attempt: b.Attempt,
-	}, nil
+	return &supervisor.Order{Dir: m.Dir, SpoolBytes: r.host.opts.SpoolBytes, Plan: r.plan, Attempt: b.Attempt}, nil
 }
 
 // tracker is the position of a run in its spool.
@@ -181,14 +172,14 @@ type tracker struct {
 }
 
 // realign records that events or frames were lost: the next frame becomes the event after the tail.
-func (r *run) realign(m *remote, t *tracker, next uint64) error {
+func (r *run) realign(m *supervisor.Remote, t *tracker, next uint64) error {
 	if t.shifts.next(r.tail) == next {
 		return nil
 	}
 	r.cut = true
 	moved := shifts{Cut: true, Steps: slices.Clone(t.shifts.Steps), Saves: t.shifts.Saves}
 	moved.move(next, r.tail)
-	if err := moved.save(m.dir); err != nil {
+	if err := moved.save(m.Dir); err != nil {
 		return err
 	}
 	t.shifts = moved
@@ -196,7 +187,7 @@ func (r *run) realign(m *remote, t *tracker, next uint64) error {
 }
 
 // followRemote brings the output of the command into the stream until it ends, or until the Host goes.
-func (r *run) followRemote(m *remote, t *tracker) {
+func (r *run) followRemote(m *supervisor.Remote, t *tracker) {
 	r.mu.Lock()
 	r.remote = m
 	r.mu.Unlock()
@@ -210,10 +201,10 @@ func (r *run) followRemote(m *remote, t *tracker) {
 		if err == nil {
 			e, ok, ferr := r.followLink(l, m, t)
 			if ok {
-				r.concludeRemote(l, m, e)
+				r.concludeRemote(l, e)
 				return
 			}
-			l.close()
+			l.Close()
 			err = ferr
 		}
 		if r.host.ctx.Err() != nil {
@@ -234,12 +225,12 @@ func (r *run) followRemote(m *remote, t *tracker) {
 func (r *run) leave() {
 	r.host.left.Add(1)
 	if r.worker != nil {
-		r.worker.left.Store(true)
+		r.worker.Leave()
 	}
 }
 
 // forwardStop tells the supervisor when the command is to end, until it has answered that or stop is called.
-func (r *run) forwardStop(m *remote) (stop func()) {
+func (r *run) forwardStop(m *supervisor.Remote) (stop func()) {
 	ctx, cancel := context.WithCancel(r.host.ctx)
 	done := make(chan struct{})
 	go func() {
@@ -253,7 +244,7 @@ func (r *run) forwardStop(m *remote) (stop func()) {
 		pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
 		for {
 			// A supervisor that stands still is asked again. The first verdict counts: a repeated one changes nothing.
-			_, err := m.call(ctx, call{Op: callStop, Verdict: &v})
+			_, err := m.Control(ctx, &command.Control{Op: command.OpStop, Verdict: &v})
 			if err == nil || errors.Is(err, reprise.ErrEnded) || pause.Wait(ctx) != nil {
 				return
 			}
@@ -266,37 +257,31 @@ func (r *run) forwardStop(m *remote) (stop func()) {
 }
 
 // openLink returns the link to the supervisor. The link that it was started over serves until it fails.
-func (r *run) openLink(m *remote) (*link, error) {
+func (r *run) openLink(m *supervisor.Remote) (*supervisor.Link, error) {
 	if l := r.link; l != nil {
 		r.link = nil
 		return l, nil
 	}
-	return dialLink(r.host.ctx, m)
+	return m.Follow(r.host.ctx)
 }
 
 // followLink processes the messages of a supervisor until the command has ended and all of its output is in the stream.
-func (r *run) followLink(l *link, m *remote, t *tracker) (e command.Ending, ended bool, err error) {
-	defer context.AfterFunc(r.host.ctx, l.close)()
-	acks := receipts{link: l}
-	defer acks.stop()
-	r.judgedOutside = l.news.isJudged
+func (r *run) followLink(l *supervisor.Link, m *supervisor.Remote, t *tracker) (
+	e command.Ending, ended bool, err error,
+) {
+	defer context.AfterFunc(r.host.ctx, l.Close)()
+	r.judgedOutside = l.IsJudged
 	defer func() { r.judgedOutside = nil }()
 	var stalled time.Duration
 	known := t.reader.Next() - 1 // in the stream by an earlier server, which may have died before it said so
 	for {
-		n, err := l.news.take(acks.timer())
-		if err == nil && n == nil {
-			err = acks.send()
-		}
+		n, err := l.Take()
 		if err != nil {
 			return command.Ending{}, false, err
 		}
-		if n == nil {
-			continue
-		}
 		r.learn(n, &stalled)
 		if known > 0 {
-			_ = acks.add(known, 0)
+			_ = l.Kept(known, 0)
 			known = 0
 		}
 		for t.reader.Next() <= n.Tail {
@@ -311,7 +296,7 @@ func (r *run) followLink(l *link, m *remote, t *tracker) (e command.Ending, ende
 			if err != nil {
 				return command.Ending{}, false, err
 			}
-			if err := acks.add(t.reader.Next()-1, f.size); err != nil && n.Ended == nil {
+			if err := l.Kept(t.reader.Next()-1, f.size); err != nil && n.Ended == nil {
 				return command.Ending{}, false, err
 			}
 		}
@@ -332,7 +317,7 @@ func (r *run) endsWith(f *framesRead) bool {
 var errSpoolFull = errors.New("the disk of the commands' output is full")
 
 // learn applies the news about the process.
-func (r *run) learn(n *news, stalled *time.Duration) {
+func (r *run) learn(n *supervisor.News, stalled *time.Duration) {
 	r.mu.Lock()
 	r.shown = n.State
 	r.spoolFull = n.FullSince
@@ -347,7 +332,7 @@ func (r *run) learn(n *news, stalled *time.Duration) {
 }
 
 // takeFrames appends the next frames up to last.
-func (r *run) takeFrames(m *remote, t *tracker, last uint64) error {
+func (r *run) takeFrames(m *supervisor.Remote, t *tracker, last uint64) error {
 	f, err := r.readFrames(m, t, last)
 	if err != nil {
 		return err
@@ -366,12 +351,12 @@ type framesRead struct {
 
 // readFrames returns the next frames up to last. Their data is good until the next call. After an error the same frames
 // can be read again.
-func (r *run) readFrames(m *remote, t *tracker, last uint64) (f framesRead, err error) {
+func (r *run) readFrames(m *supervisor.Remote, t *tracker, last uint64) (f framesRead, err error) {
 	at := t.reader.Next()
 	defer func() {
 		if err != nil { // the reader may have passed them, or have a file open that cannot be read
 			t.reader.Close()
-			t.reader = supervisor.NewReader(m.dir, at)
+			t.reader = supervisor.NewReader(m.Dir, at)
 		}
 	}()
 	b, err := t.reader.Read(last, command.WriteBytes)
@@ -414,13 +399,12 @@ func (r *run) appendFrames(events []reprise.Event) error {
 }
 
 // concludeRemote gives the stream its end, and lets the supervisor forget the run when that is kept.
-func (r *run) concludeRemote(l *link, m *remote, e command.Ending) {
-	defer l.close()
+func (r *run) concludeRemote(l *supervisor.Link, e command.Ending) {
 	if !r.endWith(r.last, ending{Ending: e, judged: true}) {
 		r.leave()
+		l.Close()
 		return
 	}
-	removeFolder(m.folder)
-	_ = l.send(call{Op: callForget})
-	l.awaitForgotten()
+	removeFolder(r.folder)
+	l.Forget()
 }

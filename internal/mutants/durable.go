@@ -140,7 +140,7 @@ var durableMutants = []mutant{
 	},
 	{
 		name: "waiting for the disk of the supervisor is not told", rule: "R3.5",
-		file: "internal/execution/supervise_linux.go", old: "	s.writer.OnFull = s.tell\n", new: "",
+		file: "internal/execution/supervisor/session_linux.go", old: "	s.writer.OnFull = s.tell\n", new: "",
 		pkg: "./cmd/reprise", run: "TestFullDiskOfServer",
 	},
 	{
@@ -163,7 +163,7 @@ var durableMutants = []mutant{
 	},
 	{
 		name: "stdin whose command has read it is refused", rule: "an answer says what was taken",
-		file: "internal/execution/farstdin.go", old: "	if errors.Is(err, reprise.ErrEnded) {", new: "	if false {",
+		file: "internal/execution/stdin.go", old: "	if errors.Is(err, reprise.ErrEnded) {", new: "	if false {",
 		pkg: "./internal/execution", run: "TestStdinOfCommandThatEndsBeforeTheEnd",
 	},
 	{
@@ -182,10 +182,10 @@ var durableMutants = []mutant{
 	},
 	{
 		name: "a supervisor that says nothing is waited for", rule: "docs/executions.md",
-		file: "internal/supervisor/conn.go",
+		file: "internal/execution/supervisor/conn.go",
 		old:  "	connected := context.AfterFunc(ctx, func",
 		new:  "	connected := context.AfterFunc(context.Background(), func",
-		pkg:  "./internal/supervisor", run: "TestDialEndsWithItsContext",
+		pkg:  "./internal/execution/supervisor", run: "TestDialEndsWithItsContext",
 	},
 	{
 		name: "output is not held back for its starter",

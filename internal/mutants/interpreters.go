@@ -131,29 +131,30 @@ var interpreterMutants = []mutant{
 	},
 	{
 		name: "supervisor that comes too late starts the command", rule: "G9 R6.7",
-		file: "internal/execution/supervise_linux.go",
-		old:  "loadBrief(next.Dir).Attempt != next.Attempt {", new: "false {",
-		pkg: "./internal/execution", run: "TestSupervisorThatComesTooLate",
+		file: "internal/execution/supervisor/process_linux.go",
+		old:  "attemptIn(next.Dir) != next.Attempt {", new: "false {",
+		pkg: "./internal/execution/supervisor", run: "TestSupervisorThatComesTooLate",
 	},
 	{
 		name: "queued command is started again of which a supervisor had the lock", rule: "G9 R6.7",
-		file: "internal/execution/waiting.go", old: "		if hasBegun(dir) {\n", new: "		if false {\n",
+		file: "internal/execution/waiting.go",
+		old:  "		if supervisor.HasBegun(dir) {\n", new: "		if false {\n",
 		pkg: "./internal/execution", run: "TestQueuedExecutionAfterCrashStartsOnceOrIsLost",
 	},
 	{
 		name: "queued command is lost of which a supervisor without a command has the lock", rule: "G9 R6.7",
 		file: "internal/execution/waiting.go",
-		old:  "lock, err := lockDead(dir)", new: "lock, err := supervisor.Lock(dir)",
+		old:  "lock, err := supervisor.LockDead(dir)", new: "lock, err := supervisor.Lock(dir)",
 		pkg: "./internal/execution", run: "TestQueuedExecutionAfterCrashStartsOnceOrIsLost",
 	},
 	{
 		name: "command has the timer slack of its supervisor", rule: "R6.7",
-		file: "internal/execution/supervise_linux.go", old: "	wakeSpawner(o.system.Spawner)\n", new: "",
+		file: "internal/execution/supervisor/process_linux.go", old: "	wakeSpawner(o.system.Spawner)\n", new: "",
 		pkg: "./internal/execution", run: "TestTimerSlackOfCommandIsThatOfServer",
 	},
 	{
 		name: "spare directory says that a command has begun", rule: "G9 R6.7",
-		file: "internal/execution/supervise_spare_linux.go", old: "s.lock.Truncate(0) != nil || ", new: "",
+		file: "internal/execution/supervisor/spare_linux.go", old: "s.lock.Truncate(0) != nil || ", new: "",
 		pkg: "./internal/execution", run: "TestSpareDirectoryServesRunAfterRun",
 	},
 	{
@@ -164,13 +165,13 @@ var interpreterMutants = []mutant{
 	},
 	{
 		name: "segment is read that an earlier run had before the machine crashed", rule: "R6.7",
-		file: "internal/supervisor/frame.go", old: "tag != runTag(dir)", new: "false",
-		pkg: "./internal/supervisor", run: "TestSegmentOfAnotherRunIsIgnored",
+		file: "internal/execution/supervisor/frame.go", old: "tag != runTag(dir)", new: "false",
+		pkg: "./internal/execution/supervisor", run: "TestSegmentOfAnotherRunIsIgnored",
 	},
 	{
 		name: "call that comes late reaches the next run of the supervisor", rule: "R6.7",
-		file: "internal/supervisor/conn.go", old: "first.Run != filepath.Base(dir) {", new: "false {",
-		pkg: "./internal/supervisor", run: "TestCallForAnotherRunIsRefused",
+		file: "internal/execution/supervisor/conn.go", old: "first.Run != filepath.Base(dir) {", new: "false {",
+		pkg: "./internal/execution/supervisor", run: "TestCallForAnotherRunIsRefused",
 	},
 	{
 		name: "queue is taken up in another order", rule: "R6.7",

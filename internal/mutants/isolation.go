@@ -374,9 +374,9 @@ var isolationMutants = []mutant{
 	},
 	{
 		name: "rename of a directory above a run ends it", rule: "R6.7 R6.13",
-		file: "internal/execution/supervise_spare_linux.go",
+		file: "internal/execution/supervisor/spare_linux.go",
 		old:  "	info, err := p.lock.Stat()\n	return err == nil &&", new: "	info, err := os.Stat(p.lock.Name())\n	return err != nil ||",
-		pkg: "./internal/execution", run: "TestRunIsNotEndedByARename",
+		pkg: "./internal/execution/supervisor", run: "TestRunIsNotEndedByARename",
 	},
 	{
 		name: "the kernel kills the server before commands", rule: "docs/isolation.md, memory",

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -117,8 +116,8 @@ func (j *Job) State() State {
 	return s
 }
 
-// Signal sends a signal, by its name, to the process group of the command.
-func (j *Job) Signal(name string) error {
+// signal sends a signal, by its name, to the process group of the command.
+func (j *Job) signal(name string) error {
 	s, err := parseSignal(name)
 	if err != nil {
 		return err
@@ -137,8 +136,8 @@ func (j *Job) Signal(name string) error {
 	return nil
 }
 
-// Resize sets the size of the terminal of the command.
-func (j *Job) Resize(size *Size) error {
+// resize sets the size of the terminal of the command.
+func (j *Job) resize(size *Size) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch {
@@ -154,22 +153,4 @@ func (j *Job) Resize(size *Size) error {
 	}
 	j.resized = size
 	return nil
-}
-
-// WriteStdin writes to the stdin of the command. It waits until the command has been started, and has read all of it or
-// the pipe holds the rest. took is the number of bytes of Data that were written or skipped.
-func (j *Job) WriteStdin(ctx context.Context, w StdinWrite) (took int64, state Stdin, err error) {
-	if !j.stdin.wanted {
-		return 0, j.stdin.state(w.Writer), ErrStdinNotOpened
-	}
-	select {
-	case j.stdin.turn <- struct{}{}:
-	case <-j.over:
-		return 0, j.stdin.state(w.Writer), ErrHasEnded
-	case <-ctx.Done():
-		return 0, j.stdin.state(w.Writer), context.Cause(ctx)
-	}
-	defer func() { <-j.stdin.turn }()
-	took, err = j.stdin.write(ctx, w)
-	return took, j.stdin.state(w.Writer), err
 }

@@ -19,6 +19,8 @@ const (
 	Conflict
 	// Invalid: the request makes no sense.
 	Invalid
+	// Unknown: the request is not known.
+	Unknown
 )
 
 // What a command is asked in vain.

@@ -2,39 +2,11 @@ package command
 
 import (
 	"context"
-	"errors"
-	"io"
 	"os"
 	"slices"
 	"sync"
 	"time"
 )
-
-// StdinWrite is data for the stdin of a command.
-type StdinWrite struct {
-	// Offset is where Data begins in all that the command is given, the stdin of the
-	// request included. Bytes before the accepted offset are passed over as duplicates, so
-	// a write can be sent again. -1 is the accepted offset.
-	Offset int64
-	// Writer, if not "", names one of several writers. Offset then counts only the bytes of this writer and is not
-	// negative, so that each writer can retry its writes independently of the others. The newest 256 writers are
-	// remembered.
-	Writer string
-	// Data may be nil. It is read to its end, or to an error.
-	Data io.Reader
-	// EOF closes stdin after Data.
-	EOF bool
-
-	// Exact refuses an Offset below the accepted one too.
-	Exact bool
-}
-
-// Stdin is the state of the stdin of a command.
-type Stdin struct {
-	// Offset is the number of bytes written to the command, by the named writer if the write named one.
-	Offset int64 `json:"offset"`
-	Open   bool  `json:"open"`
-}
 
 // stdin writes to the stdin of a command.
 type stdin struct {
@@ -134,55 +106,29 @@ func (s *stdin) count(writer string, n int) {
 	s.writers = append(s.writers, at)
 }
 
-// write performs one StdinWrite. The caller holds the turn. took is the number of bytes of Data that were written or
-// skipped.
-func (s *stdin) write(ctx context.Context, w StdinWrite) (took int64, err error) {
-	skip := int64(0)
-	if w.Offset >= 0 {
-		at := s.state(w.Writer).Offset
-		if w.Offset > at || w.Exact && w.Offset != at {
-			return 0, refuse(Conflict, "stdin at offset %d, the command has been given %d bytes", w.Offset, at)
+// write writes a piece. The caller holds the turn. took is the number of bytes of Data that were written or skipped.
+func (s *stdin) write(ctx context.Context, p *Piece) (took int, err error) {
+	if p.Offset >= 0 {
+		at := s.state(p.Writer).Offset
+		if p.Offset > at || p.Exact && p.Offset != at {
+			return 0, refuse(Conflict, "stdin at offset %d, the command has been given %d bytes", p.Offset, at)
 		}
-		skip = at - w.Offset
+		took = int(min(at-p.Offset, int64(len(p.Data))))
 	}
-	if w.Data != nil {
-		if took, err = s.copyFrom(ctx, &w, skip); err != nil {
+	switch {
+	case took < len(p.Data):
+		n, err := s.copy(ctx, p.Data[took:])
+		s.count(p.Writer, n)
+		if took += n; err != nil {
 			return took, err
 		}
-	} else if !s.state("").Open && !w.EOF {
+	case p.Data == nil && !p.EOF && !s.state("").Open:
 		return 0, errStdinClosed
 	}
-	if w.EOF {
+	if p.EOF {
 		s.shut()
 	}
 	return took, nil
-}
-
-// copyFrom writes the bytes of w.Data after the first skip bytes. took counts both.
-func (s *stdin) copyFrom(ctx context.Context, w *StdinWrite, skip int64) (took int64, err error) {
-	if took, err = io.CopyN(io.Discard, w.Data, skip); err != nil {
-		if errors.Is(err, io.EOF) {
-			return took, nil // all of it was given before
-		}
-		return took, refuse(Invalid, "stdin: %w", err)
-	}
-	buf := make([]byte, chunkBytes)
-	for {
-		n, err := w.Data.Read(buf)
-		if n > 0 {
-			written, err := s.copy(ctx, buf[:n])
-			s.count(w.Writer, written)
-			if took += int64(written); err != nil {
-				return took, err
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF):
-			return took, nil
-		case err != nil:
-			return took, refuse(Invalid, "stdin: %w", err)
-		}
-	}
 }
 
 // copy writes p and counts the written bytes. It blocks until the command reads.

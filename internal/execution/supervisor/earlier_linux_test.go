@@ -1,11 +1,10 @@
-package execution
+package supervisor
 
 import (
 	"os"
 	"testing"
 	"time"
 
-	"reprise"
 	"reprise/internal/execution/command"
 	"reprise/internal/isolation"
 	"reprise/internal/spawn"
@@ -16,22 +15,22 @@ import (
 func TestCallForEarlierRunIsIgnored(t *testing.T) {
 	spawner := spawn.New()
 	defer spawner.Close()
-	s, err := openSupervisors(&Options{RunsDir: t.TempDir(), MaxIdle: 1}, spawner)
+	s, err := OpenPool(t.TempDir(), spawner, Options{MaxIdle: 1, DisableCgroups: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.close()
-	begin := func(epoch reprise.Epoch) (*worker, *link) {
+	defer s.Close()
+	begin := func(run string) (*Worker, *Link) {
 		t.Helper()
-		dir := s.dirOf(epoch)
-		had, err := s.makeDir(dir)
+		dir := s.Remote(run).Dir
+		had, err := s.MakeDir(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		w, l, err := s.give(&order{
-			Dir: dir, Secret: s.secret, DisableCgroups: true,
+		w, l, err := s.Give(&Order{
+			Dir: dir,
 			Plan: &command.Plan{
-				Argv: []string{"true"}, Cwd: "/", Environ: []string{"PATH=" + os.Getenv("PATH")}, Mark: markOf(epoch),
+				Argv: []string{"true"}, Cwd: "/", Environ: []string{"PATH=" + os.Getenv("PATH")}, Mark: "MARK=" + run,
 				Isolation: &isolation.Plan{Level: isolation.None},
 			},
 		}, had)
@@ -39,12 +38,12 @@ func TestCallForEarlierRunIsIgnored(t *testing.T) {
 			t.Fatal(err)
 		}
 		for {
-			n, err := l.news.take(nil)
+			n, err := l.Take()
 			if err != nil {
 				t.Fatal(err)
 			}
 			if n.Ended != nil {
-				if n.Ended.Outcome != Exited {
+				if n.Ended.Outcome != command.Exited {
 					t.Fatalf("%+v", n.Ended)
 				}
 				return w, l
@@ -52,35 +51,33 @@ func TestCallForEarlierRunIsIgnored(t *testing.T) {
 		}
 	}
 	w, first := begin("first")
-	if err := first.send(call{Op: callForget}); err != nil {
-		t.Fatal(err)
-	}
-	first.awaitForgotten()
+	first.Forget()
 	onlyWorker(t, s, w)
 	again, second := begin("second")
 	if again != w {
 		t.Fatal("another supervisor has the second run")
 	}
-	if err := first.send(call{Op: callForget}); err != nil {
+	if err := first.send(callOf(callForget)); err != nil {
 		t.Fatal(err)
 	}
-	m := &remote{dir: s.dirOf("second"), secret: s.secret}
+	m := s.Remote("second")
 	for range 50 { // it would be gone at one of them
-		if got, err := m.call(t.Context(), call{Op: callStatus}); err != nil || got.News.Ended == nil {
+		if got, err := m.Status(t.Context()); err != nil || got.Ended == nil {
 			t.Fatalf("the second run is gone: %+v, %v", got, err)
 		}
 	}
-	if err := w.orders.Send(&order{Call: &call{Op: callForget}}); err != nil { // as an older server
+	forget := callOf(callForget)
+	if err := w.orders.Send(&Order{Call: &forget}); err != nil { // as an older server
 		t.Fatal(err)
 	}
-	second.awaitForgotten()
-	if _, err := os.Stat(m.dir); err == nil {
+	<-second.failed
+	if _, err := os.Stat(m.Dir); err == nil {
 		t.Error("the second run was not forgotten")
 	}
 }
 
 // onlyWorker ends all supervisors but w, so that the next run gets that one.
-func onlyWorker(t *testing.T, s *supervisors, w *worker) {
+func onlyWorker(t *testing.T, s *Pool, w *Worker) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-time.After(5 * time.Millisecond) {
 		s.mu.Lock()

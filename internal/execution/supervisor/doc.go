@@ -1,5 +1,10 @@
-// Package supervisor defines what a server shares with the process that owns a command: the directory of a run, the
-// spool in it, and the socket over which they communicate. It is independent of streams and of how commands are run.
+// Package supervisor is the process that owns a command and outlives its server, and what a server shares with it: the
+// directory of a run, the spool in it, and the socket over which they communicate. It knows nothing of streams.
+//
+// A server has a Pool of supervisors, and gives one an Order with the plan of a command. A Link brings the News of the
+// command; its output is in the spool, which a Reader reads. A Remote reaches a supervisor that another server has
+// started, too. In the supervisor, owner takes one order after the other, and session is one run: a command.Job whose
+// output a Writer writes to the spool.
 //
 // # The directory of a run
 //
@@ -48,8 +53,12 @@
 //
 // Both sides send JSON values, one a line. The server begins with {"version":1,"secret":"...","run":"..."}; the
 // supervisor answers {"version":1} or {"error":"..."} and closes. It refuses a server that names another run than it
-// has, because its socket serves one run after the other; servers that name none are older. Package execution defines
-// the messages that follow. The supervisor answers with the lower of both versions, which both sides then use.
+// has, because its socket serves one run after the other; servers that name none are older. The supervisor answers with
+// the lower of both versions, which both sides then use.
+//
+// A call that follows is a command.Control, which is answered once, or one of these: "status" is answered with the news
+// once, "follow" with news whenever there are some, and "ack" (of the frames that are kept elsewhere) and "forget" (of
+// a run whose end is) are not answered.
 //
 // The server that has started the supervisor follows the command over the supervisor's stdin, without a hello: both are
 // the same program.

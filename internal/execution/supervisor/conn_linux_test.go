@@ -13,7 +13,15 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if os.Args[0] == Name {
+		if err := Serve(); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // fixtureSocket listens in a directory whose path is longer than the address of a socket may be.
 func fixtureSocket(t *testing.T, secret string) (dir string, accepted chan *Conn) {

@@ -1,184 +1,13 @@
-package execution
+package supervisor
 
 import (
-	"errors"
-	"io"
-	"net"
 	"os"
-	"os/signal"
-	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"reprise/internal/execution/command"
-	"reprise/internal/isolation"
-	"reprise/internal/spawn"
-	"reprise/internal/supervisor"
 )
-
-// supervisorName is the first argument of a supervisor.
-const supervisorName = "reprise-supervisor"
-
-// Supervise makes this process a supervisor or a collector of artifacts if a Host has started it as one, and does not
-// return then. Every program whose Hosts have an Options.RunsDir, or keep artifacts, calls it first in main.
-func Supervise() {
-	canCollect.Store(true)
-	if len(os.Args) != 1 {
-		return
-	}
-	serve := map[string]func() error{supervisorName: supervise, collectorName: collectAll}[os.Args[0]]
-	if serve == nil {
-		return
-	}
-	if err := serve(); err != nil {
-		os.Exit(1)
-	}
-	os.Exit(0)
-}
-
-// owner is a supervisor process.
-type owner struct {
-	orders *supervisor.Conn
-	system command.System
-	probed bool // cgroups are used where they can be
-	term   chan os.Signal
-
-	spare    *place // nil while there is none
-	spareDir string
-	gone     atomic.Bool // the server has ended, so no other run will come
-}
-
-// supervise runs one command after the other until its server has ended.
-func supervise() error {
-	if err := isolation.Undumpable(); err != nil {
-		return err
-	}
-	debug.SetGCPercent(50) // its buffers are used again, and there is one supervisor for each command
-	raw, err := net.FileConn(os.Stdin)
-	if err != nil {
-		return err
-	}
-	if null, err := os.Open(os.DevNull); err == nil { // so that nothing else becomes descriptor 0
-		_ = unix.Dup2(int(null.Fd()), 0)
-		_ = null.Close()
-	}
-	o := &owner{
-		orders: supervisor.NewConn(raw), system: command.System{Spawner: spawn.New()}, term: make(chan os.Signal, 1),
-	}
-	if err := o.system.AdoptOrphans(); err != nil {
-		return err
-	}
-	wakeSpawner(o.system.Spawner)
-	// Not signal.Ignore: the command would inherit that.
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT)
-	signal.Notify(o.term, syscall.SIGTERM)
-	defer o.system.Close()
-	o.obey()
-	if o.spare != nil {
-		o.removeSpare(o.spare)
-	}
-	return nil
-}
-
-// obey carries out the orders of the server until the server has ended, and with it the last run.
-func (o *owner) obey() {
-	var s *session
-	var over sync.WaitGroup // the run of s
-	defer over.Wait()
-	for {
-		var next order
-		if o.orders.Receive(&next) != nil {
-			o.gone.Store(true)
-			if s != nil {
-				s.leave(o.orders)
-			}
-			return
-		}
-		if next.Call != nil {
-			if s != nil && (next.Run == "" || next.Run == filepath.Base(s.dir)) {
-				s.note(next.Call)
-			}
-			continue
-		}
-		over.Wait()
-		if next.Plan == nil {
-			err := o.prepare(&next)
-			_ = o.orders.Send(taken{Spare: err == nil})
-			continue
-		}
-		var err error
-		s, err = o.take(&next)
-		answer := taken{}
-		if err != nil {
-			answer.Error = err.Error()
-		}
-		_ = o.orders.Send(answer) // the server may have died: the command runs all the same
-		if err == nil {
-			over.Go(func() {
-				s.run()
-				if s.unkilled {
-					o.endLeft()
-					return
-				}
-				_ = o.orders.Send(taken{Idle: true, Spare: o.spare != nil})
-			})
-		}
-	}
-}
-
-// endLeft continues to kill the processes that a run has left, until none is there or the server has ended. They would
-// count as processes of the next run, so this supervisor takes none and ends.
-func (o *owner) endLeft() {
-	_ = o.orders.Send(taken{Spent: true})
-	o.system.KillOrphans(o.gone.Load)
-	_ = o.orders.Close()
-}
-
-// errOutOfDate refuses the order of a server that a later one has followed.
-var errOutOfDate = errors.New("the order is out of date")
-
-// take locks the directory of a run and listens there.
-func (o *owner) take(next *order) (s *session, err error) {
-	p, err := o.placeOf(next.Dir)
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case <-o.term: // it came before this command, and is not for it
-	default:
-	}
-	defer func() {
-		if err != nil {
-			p.close()
-		}
-	}()
-	if loadBrief(next.Dir).Attempt != next.Attempt { // a later server has made another attempt
-		return nil, errOutOfDate
-	}
-	o.openCgroups(next)
-	trace := o.system.Trace(next.Plan) + "\n"
-	if _, err := p.lock.WriteAt([]byte(trace), 0); err != nil { // see hasBegun
-		return nil, err
-	}
-	if _, err := p.lock.Seek(0, io.SeekEnd); err == nil {
-		_ = debug.SetCrashOutput(p.lock, debug.CrashOptions{})
-	}
-	return newSession(o, next, p), nil
-}
-
-// openCgroups opens the cgroups of this supervisor when it gets its first order.
-func (o *owner) openCgroups(next *order) {
-	if !o.probed && !next.DisableCgroups {
-		o.probed = true
-		_ = o.system.UseCgroups()
-	}
-}
 
 // session is a supervisor with a command.
 type session struct {
@@ -187,9 +16,9 @@ type session struct {
 	plan     *command.Plan
 	owner    *owner
 	dir      string
-	spareDir string // see order.Spare
+	spareDir string // see Order.Spare
 	secret   string
-	writer   *supervisor.Writer
+	writer   *Writer
 
 	mu        sync.Mutex
 	changed   *sync.Cond // on mu: there is news
@@ -204,18 +33,18 @@ type session struct {
 	serving sync.WaitGroup
 	// conns are the open connections: those over the socket, and that of the orders while the server that started the
 	// command is there. The map is nil once all are closed.
-	conns map[*supervisor.Conn]bool
+	conns map[*Conn]bool
 	left  chan struct{} // of size 1: no server is connected any more
 }
 
-func newSession(o *owner, next *order, at *place) *session {
+func newSession(o *owner, next *Order, at *place) *session {
 	p := next.Plan
 	s := &session{
 		Job: command.NewJob(p.StdinOpen, p.TTY != nil, command.NewDecision()), place: at, plan: p, owner: o,
 		dir: next.Dir, spareDir: next.Spare, secret: next.Secret,
-		writer: supervisor.NewWriter(next.Dir, next.SpoolBytes),
+		writer: NewWriter(next.Dir, next.SpoolBytes),
 		done:   make(chan struct{}), forgotten: make(chan struct{}),
-		conns: map[*supervisor.Conn]bool{o.orders: true}, left: make(chan struct{}, 1),
+		conns: map[*Conn]bool{o.orders: true}, left: make(chan struct{}, 1),
 	}
 	s.writer.OnFull = s.tell
 	s.writer.Reuse(at.first)
@@ -229,7 +58,7 @@ func newSession(o *owner, next *order, at *place) *session {
 func (s *session) run() {
 	s.serving.Go(s.accept)
 	s.serving.Go(func() {
-		s.follow(s.owner.orders, &news{}, func(n *news) error { return s.owner.orders.Send(taken{News: n}) })
+		s.follow(s.owner.orders, &News{}, func(n *News) error { return s.owner.orders.Send(taken{News: n}) })
 	})
 	over := make(chan struct{})
 	s.serving.Go(func() { s.attendOutside(over) })
@@ -264,7 +93,7 @@ func (s *session) runCommand() command.Ending {
 				runtime.GOMAXPROCS(min(runtime.NumCPU(), mostProcs))
 			}
 			if err != nil {
-				s.Stop(command.Verdict{Outcome: Lost, Reason: spoolGone, Now: true})
+				s.Stop(command.Verdict{Outcome: command.Lost, Reason: SpoolGone, Now: true})
 			}
 			return err
 		},
@@ -320,8 +149,7 @@ func (s *session) end(e command.Ending) {
 	default:
 		s.endOnDisk = true
 		// a full disk: then it is in memory alone
-		kept := keptEnding{Ending: e, Run: filepath.Base(s.dir), Tail: s.writer.Progress().Tail}
-		_ = supervisor.WriteFile(filepath.Join(s.dir, endFile), mustMarshal(kept))
+		_ = writeEnding(s.dir, &e, s.writer.Progress().Tail)
 	}
 }
 
@@ -353,12 +181,12 @@ func (s *session) attendOutside(over <-chan struct{}) {
 			stopping = nil
 			s.tell()
 		case <-s.owner.term:
-			s.Stop(command.Verdict{Outcome: Cancelled, Reason: "its supervisor was asked to end"})
+			s.Stop(command.Verdict{Outcome: command.Cancelled, Reason: "its supervisor was asked to end"})
 		case <-tick.C:
 			if !s.place.removed() {
 				continue
 			}
-			s.Stop(command.Verdict{Outcome: Lost, Reason: spoolGone, Now: true})
+			s.Stop(command.Verdict{Outcome: command.Lost, Reason: SpoolGone, Now: true})
 			s.writer.Close()
 			select {
 			case <-s.done:

@@ -1,12 +1,10 @@
-package execution
+package supervisor
 
 import (
 	"context"
-	"fmt"
 
-	"reprise"
+	"reprise/internal/execution/command"
 	"reprise/internal/problem"
-	"reprise/internal/supervisor"
 )
 
 // accept takes connections until the listener is closed.
@@ -17,7 +15,7 @@ func (s *session) accept() {
 			return
 		}
 		s.serving.Go(func() {
-			conn, err := supervisor.Accept(raw, s.dir, s.secret)
+			conn, err := Accept(raw, s.dir, s.secret)
 			if err != nil || !s.keep(conn) {
 				return
 			}
@@ -29,7 +27,7 @@ func (s *session) accept() {
 }
 
 // leave removes a connection whose server has gone.
-func (s *session) leave(conn *supervisor.Conn) {
+func (s *session) leave(conn *Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, conn)
@@ -43,7 +41,7 @@ func (s *session) leave(conn *supervisor.Conn) {
 }
 
 // keep records a connection, so that it is closed at the end at the latest.
-func (s *session) keep(conn *supervisor.Conn) bool {
+func (s *session) keep(conn *Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conns == nil {
@@ -59,7 +57,7 @@ func (s *session) keep(conn *supervisor.Conn) bool {
 }
 
 // serve answers calls until the connection ends.
-func (s *session) serve(conn *supervisor.Conn) {
+func (s *session) serve(conn *Conn) {
 	for {
 		var c call
 		if err := conn.Receive(&c); err != nil {
@@ -67,7 +65,7 @@ func (s *session) serve(conn *supervisor.Conn) {
 		}
 		switch c.Op {
 		case callFollow:
-			s.serving.Go(func() { s.follow(conn, nil, func(n *news) error { return conn.Send(n) }) })
+			s.serving.Go(func() { s.follow(conn, nil, func(n *News) error { return conn.Send(n) }) })
 			continue
 		case callAck, callForget:
 			s.note(&c)
@@ -97,49 +95,33 @@ func (s *session) over() bool {
 
 // answer carries out a call.
 func (s *session) answer(c *call) replied {
-	var err error
-	switch c.Op {
-	case callStatus:
+	if c.Op == callStatus {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		return replied{News: s.news()}
-	case callSignal:
-		err = s.Signal(c.Signal)
-	case callStop:
-		if c.Verdict != nil {
-			s.Stop(*c.Verdict)
-		}
-	case callResize:
-		if c.Size != nil {
-			err = s.Resize(c.Size)
-			s.mu.Lock()
-			s.changed.Broadcast()
-			s.mu.Unlock()
-		}
-	case callStdin, callStdinOf:
-		if c.Stdin != nil {
-			return replied{Stdin: stdinPiece(context.Background(), s.Job, c.Stdin)}
-		}
-	default:
-		err = fmt.Errorf("%w: this supervisor does not know %q", reprise.ErrUnavailable, c.Op)
 	}
+	t, err := s.Control(context.Background(), &c.Control)
+	if c.Op == command.OpResize {
+		s.tell()
+	}
+	stdin, err := Answer(&c.Control, t, Refused(err))
 	if err != nil {
-		p := problem.From(refused(err))
-		return replied{Refused: &p}
+		p := problem.From(err)
+		return replied{Stdin: stdin, Refused: &p}
 	}
-	return replied{}
+	return replied{Stdin: stdin}
 }
 
 // news returns the progress of the command. The caller holds mu.
-func (s *session) news() *news {
-	return &news{Progress: s.writer.Progress(), State: s.State(), Ended: s.ended}
+func (s *session) news() *News {
+	return &News{Progress: s.writer.Progress(), State: s.State(), Ended: s.ended}
 }
 
 // follow sends news that differ from last, for as long as there is some.
-func (s *session) follow(conn *supervisor.Conn, last *news, send func(*news) error) {
+func (s *session) follow(conn *Conn, last *News, send func(*News) error) {
 	for {
 		s.mu.Lock()
-		var now *news
+		var now *News
 		for {
 			now = s.news()
 			if s.conns == nil || !s.conns[conn] || last == nil || now.differs(last) && !s.isOnlyStart(now) {
@@ -156,13 +138,13 @@ func (s *session) follow(conn *supervisor.Conn, last *news, send func(*news) err
 	}
 }
 
-func (n *news) differs(last *news) bool {
+func (n *News) differs(last *News) bool {
 	return n.Tail != last.Tail || !n.StartedAt.Equal(last.StartedAt) || n.Resized != last.Resized ||
 		n.Stopping != last.Stopping || n.Ended != last.Ended || !n.FullSince.Equal(last.FullSince)
 }
 
 // isOnlyStart reports whether now says that the command was started, and what follows may come at once. The caller
 // holds mu.
-func (s *session) isOnlyStart(now *news) bool {
+func (s *session) isOnlyStart(now *News) bool {
 	return !s.startTold && now.Tail <= 1 && now.Ended == nil && now.Resized == nil
 }

@@ -1,4 +1,4 @@
-package execution
+package supervisor
 
 import (
 	"errors"
@@ -9,8 +9,6 @@ import (
 	"slices"
 	"syscall"
 	"time"
-
-	"reprise/internal/supervisor"
 )
 
 // A supervisor without a command keeps the directory of the next run ready: locked, with a socket and an empty spool.
@@ -26,11 +24,11 @@ type place struct {
 
 // openPlace locks the directory and listens there.
 func openPlace(dir string) (*place, error) {
-	lock, err := supervisor.Lock(dir)
+	lock, err := Lock(dir)
 	if err != nil {
 		return nil, err
 	}
-	listener, err := supervisor.Listen(dir)
+	listener, err := Listen(dir)
 	if err != nil {
 		_ = lock.Close()
 		return nil, err
@@ -56,9 +54,9 @@ func (p *place) removed() bool {
 }
 
 // prepare makes a spare directory, and does beforehand what the first command would have to wait for.
-func (o *owner) prepare(next *order) error {
+func (o *owner) prepare(next *Order) error {
 	o.openCgroups(next)
-	if err := supervisor.Create(next.Spare); err != nil {
+	if err := Create(next.Spare); err != nil {
 		return err
 	}
 	p, err := openPlace(next.Spare)
@@ -77,7 +75,7 @@ func (o *owner) placeOf(dir string) (*place, error) {
 		return openPlace(dir)
 	}
 	o.spare = nil
-	if same, err := supervisor.IsLock(p.lock, dir); err == nil && same {
+	if same, err := IsLock(p.lock, dir); err == nil && same {
 		if err := p.listener.SetDeadline(time.Time{}); err != nil {
 			p.close()
 			return nil, err
@@ -112,10 +110,10 @@ func (s *session) keepSpare() bool {
 		return false
 	}
 	s.place.first = first
-	if same, err := supervisor.IsLock(s.lock, s.dir); err != nil || !same {
+	if same, err := IsLock(s.lock, s.dir); err != nil || !same {
 		return false
 	}
-	// The lock file of a spare directory stays empty: see hasBegun.
+	// The lock file of a spare directory stays empty: see HasBegun.
 	_ = debug.SetCrashOutput(nil, debug.CrashOptions{})
 	if s.lock.Truncate(0) != nil || os.Rename(s.dir, s.spareDir) != nil {
 		return false
@@ -126,7 +124,7 @@ func (s *session) keepSpare() bool {
 
 // hasUsualFiles reports whether no other files are in the directory of the run than a spare one may have.
 func (s *session) hasUsualFiles() bool {
-	usual := []string{lockFile, briefFile, socketFile, supervisor.FirstSegment}
+	usual := []string{lockFile, BriefFile, socketFile, FirstSegment}
 	dir, err := os.Open(s.dir)
 	if err != nil {
 		return false
@@ -138,11 +136,11 @@ func (s *session) hasUsualFiles() bool {
 
 // removeSpares removes the directories that supervisors without a command have left because they were killed. A
 // supervisor that lives removes its own.
-func (p *supervisors) removeSpares() error {
-	left, err := filepath.Glob(filepath.Join(p.dir, sparePrefix+"*"))
+func (p *Pool) removeSpares() error {
+	left, err := filepath.Glob(filepath.Join(p.dir, SparePrefix+"*"))
 	for _, dir := range left {
-		lock, lockErr := supervisor.Lock(dir)
-		if errors.Is(lockErr, supervisor.ErrHeld) {
+		lock, lockErr := Lock(dir)
+		if errors.Is(lockErr, ErrHeld) {
 			continue
 		}
 		err = errors.Join(err, os.RemoveAll(dir))
