@@ -2,7 +2,6 @@ package execution
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"io/fs"
 	"os"
@@ -95,42 +94,28 @@ func (h *Host) adoptEach(ctx context.Context, runs []reprise.StreamInfo) error {
 	return context.Cause(ctx)
 }
 
-// adoptedGrace is the minimum time that a run with KillOnDisconnect continues after a restart, until its followers are
-// back.
-const adoptedGrace = 30 * time.Second
-
 // adopt continues a run of an earlier server. The supervisor of the run may have ended or been killed meanwhile.
 func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
-	s, err := h.log.Stream(ctx, info.Key)
+	m := h.supervisors.Remote(string(info.Epoch))
+	b := loadBrief(m.Dir)
+	req := Request{StdinOpen: b.StdinOpen, KillOnDisconnect: b.KillOnDisconnect, Grace: Duration(b.Grace)}
+	r, err := h.takeUp(ctx, info, req)
 	if err != nil {
 		return err
 	}
-	if s.Cursor(0).Epoch != info.Epoch {
-		return reprise.ErrNotFound // the id was used again
-	}
-	m := h.supervisors.Remote(string(info.Epoch))
-	b := loadBrief(m.Dir)
-	id := info.Key.Name[len(namespace):]
-	req := Request{StdinOpen: b.StdinOpen, KillOnDisconnect: b.KillOnDisconnect, Grace: Duration(b.Grace)}
-	r := newRun(h, info.Key, id, req, nil)
 	r.holder.Principal, r.holder.Operator, r.folder = b.Principal, b.Operator, b.Folder
-	r.session, r.config, r.created = info.Config.Labels[labelSession], info.Config, info.Created
-	if r.owner, err = h.nextOwner(info); err != nil {
-		return err
-	}
-	r.writeAs(s, producerID+"-"+rand.Text())
-	t := &tracker{shifts: loadShifts(m.Dir, &b)}
-	t.reader = supervisor.NewReader(m.Dir, t.shifts.next(info.Tail))
-	r.cut = t.shifts.Cut
-	if err := r.countAgain(ctx, m, t, info); err != nil {
+	r.remote, r.shifts = m, loadShifts(m.Dir, &b)
+	r.reader = supervisor.NewReader(m.Dir, r.shifts.next(info.Tail))
+	r.cut = r.shifts.Cut
+	if err := r.countAgain(ctx); err != nil {
 		return err
 	}
 	if h.opts.Replica != nil {
-		if err := r.claim(m, t); err != nil {
+		if err := r.claim(); err != nil {
 			return err
 		}
 	}
-	if err := h.resumeDriven(ctx, r, m, info); err != nil {
+	if err := h.resumeDriven(ctx, r, info); err != nil {
 		return err
 	}
 	if r.artifacts = b.Artifacts; r.artifacts != nil {
@@ -144,19 +129,11 @@ func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
 		}
 		r.artifacts.OpenAgain()
 	}
-	h.mu.Lock()
-	h.runs[r.key] = r
-	h.mu.Unlock()
-	h.active.Add(1)
-	h.queue.adopt(r)
-	if b.KillOnDisconnect {
-		r.alone = time.AfterFunc(max(h.opts.DisconnectGrace, adoptedGrace), r.deserted)
+	if err := h.reserve(r); err != nil {
+		return err
 	}
-	h.opts.Logger.Info("an execution goes on", "execution", id, "tenant", info.Key.Tenant)
-	go func() {
-		defer h.finished(r)
-		r.followRemote(m, t)
-	}()
+	h.opts.Logger.Info("an execution goes on", "execution", r.id, "tenant", info.Key.Tenant)
+	h.admit(r)
 	return nil
 }
 
@@ -178,55 +155,48 @@ func (h *Host) nextOwner(info *reprise.StreamInfo) (reprise.Owner, error) {
 
 // claim takes the stream over from the name that this replica had before its restart, by an event without a meaning:
 // output of no bytes. What the server before may have sent just before it died is in front of it, or refused.
-func (r *run) claim(m *supervisor.Remote, t *tracker) error {
-	next := t.reader.Next()
+func (r *run) claim() error {
+	next := r.reader.Next()
 	before := r.tail
-	t.shifts.move(next, before+1)
-	if err := t.shifts.save(m.Dir); err != nil {
+	r.shifts.move(next, before+1)
+	if err := r.shifts.save(r.remote.Dir); err != nil {
 		return err
 	}
 	if err := r.append([]reprise.Event{{Type: Stdout, Format: reprise.FormatBytes}}); err != nil {
 		return err
 	}
 	if r.tail != before+1 {
-		t.reader.Close()
-		t.reader = supervisor.NewReader(m.Dir, t.shifts.next(r.tail))
+		r.reader.Close()
+		r.reader = supervisor.NewReader(r.remote.Dir, r.shifts.next(r.tail))
 	}
 	return nil
 }
 
 // countAgain determines how much output is in the stream.
-func (r *run) countAgain(ctx context.Context, m *supervisor.Remote, t *tracker, info *reprise.StreamInfo) error {
-	r.tail = info.Tail
-	if totals, ok := before(ctx, m, t); ok {
+func (r *run) countAgain(ctx context.Context) error {
+	if totals, ok := r.before(ctx); ok {
 		r.bytes = totals
 		return nil
 	}
-	counted, err := count(ctx, r.stream, info.Tail)
-	if err != nil {
-		return err
-	}
-	r.bytes, r.shown.StartedAt = counted.bytes, counted.started
-	if counted.from > 1 {
-		r.bytesFrom = counted.from
-	}
-	return nil
+	counted, err := r.countKept(ctx, r.tail)
+	r.shown.StartedAt = counted.started
+	return err
 }
 
 // before returns the totals of the output in all frames before the next one; ok is false if the spool does not contain
 // them.
-func before(ctx context.Context, m *supervisor.Remote, t *tracker) (totals Bytes, ok bool) {
-	if t.shifts.Cut {
+func (r *run) before(ctx context.Context) (totals Bytes, ok bool) {
+	if r.shifts.Cut {
 		return totals, false
 	}
-	peek := supervisor.NewReader(m.Dir, t.reader.Next())
+	peek := supervisor.NewReader(r.remote.Dir, r.reader.Next())
 	defer peek.Close()
-	news, err := m.Status(ctx)
+	news, err := r.remote.Status(ctx)
 	switch {
-	case err == nil && news.Tail < t.reader.Next():
+	case err == nil && news.Tail < r.reader.Next():
 		return news.Totals, true
 	case err == nil:
-		b, err := peek.Read(t.reader.Next(), 1)
+		b, err := peek.Read(r.reader.Next(), 1)
 		if err == nil && len(b.Frames) == 1 {
 			return b.Frames[0].Before, true
 		}
@@ -239,8 +209,8 @@ func before(ctx context.Context, m *supervisor.Remote, t *tracker) (totals Bytes
 	case len(b.Frames) > 0:
 		return b.Frames[0].Before, b.Skipped == 0
 	}
-	e, ended, err := supervisor.ReadEnding(m.Dir)
-	whole := ended && err == nil && e.Tail == t.reader.Next()-1 // otherwise the spool has lost its end
+	e, ended, err := supervisor.ReadEnding(r.remote.Dir)
+	whole := ended && err == nil && e.Tail == r.reader.Next()-1 // otherwise the spool has lost its end
 	return e.Bytes, whole
 }
 
@@ -253,22 +223,22 @@ const (
 
 // buried gives a run its end whose supervisor is dead, and reports whether the run is over. err is why the supervisor
 // could not be reached. It is called again if it returns false.
-func (r *run) buried(m *supervisor.Remote, t *tracker, err error) bool {
-	lock, lockErr := supervisor.Lock(m.Dir)
+func (r *run) buried(err error) bool {
+	lock, lockErr := supervisor.Lock(r.remote.Dir)
 	switch {
 	case lockErr == nil:
 		defer lock.Close()
 	case errors.Is(lockErr, fs.ErrNotExist): // no server can find it; the supervisor notices and ends
-		r.endLost(t, supervisor.SpoolGone, true)
+		r.endLost(supervisor.SpoolGone, true)
 		return true
 	default:
 		r.host.opts.Logger.Warn("a supervisor cannot be reached",
 			"execution", r.id, "tenant", r.key.Tenant, "error", err)
 		return false
 	}
-	e, ended, err := supervisor.ReadEnding(m.Dir)
+	e, ended, err := supervisor.ReadEnding(r.remote.Dir)
 	if err == nil {
-		err = r.takeRest(m, t, e.Tail)
+		err = r.takeRest(e.Tail)
 	}
 	if err != nil {
 		if r.host.ctx.Err() != nil {
@@ -287,12 +257,12 @@ func (r *run) buried(m *supervisor.Remote, t *tracker, err error) bool {
 	kept := false
 	if ended {
 		r.cut = r.cut || r.bytesFrom == 0 && r.bytes != e.Bytes // an older supervisor does not tell its tail
-		kept = r.end(ending{Ending: e.Ending, judged: true})
+		kept = r.endWith(nil, ending{Ending: e.Ending})
 	} else {
-		kept = r.endUntold(m, t)
+		kept = r.endUntold()
 	}
 	if kept {
-		_ = os.RemoveAll(m.Dir)
+		_ = os.RemoveAll(r.remote.Dir)
 		removeFolder(r.folder)
 	}
 	return true
@@ -300,30 +270,30 @@ func (r *run) buried(m *supervisor.Remote, t *tracker, err error) bool {
 
 // takeRest appends the rest of the spool of a dead supervisor, whose last frame was tail. If that is 0, which is
 // unknown, it is the last readable frame.
-func (r *run) takeRest(m *supervisor.Remote, t *tracker, tail uint64) error {
+func (r *run) takeRest(tail uint64) error {
 	if tail == 0 {
 		tail = supervisor.Unbounded
 	}
 	for {
-		at := t.reader.Next()
-		if err := r.takeFrames(m, t, tail); err != nil || t.reader.Next() == at {
+		at := r.reader.Next()
+		if err := r.takeFrames(tail); err != nil || r.reader.Next() == at {
 			return err
 		}
 	}
 }
 
 // endUntold ends a run as lost whose dead supervisor has left no end, after the processes of its command.
-func (r *run) endUntold(m *supervisor.Remote, t *tracker) (kept bool) {
+func (r *run) endUntold() (kept bool) {
 	why, left := machineRestarted, false
-	if loadBrief(m.Dir).Machine == thisMachine() {
-		why, left = supervisorKilled, !supervisor.KillLeft(m.Dir)
+	if loadBrief(r.remote.Dir).Machine == thisMachine() {
+		why, left = supervisorKilled, !supervisor.KillLeft(r.remote.Dir)
 		command.KillMarked([]string{markOf(r.epoch())})
-		r.logCrash(m.Dir)
-		if !supervisor.HasBegun(m.Dir) {
+		r.logCrash(r.remote.Dir)
+		if !supervisor.HasBegun(r.remote.Dir) {
 			why, left = neverStarted, false
 		}
 	}
-	return r.endLost(t, why, left)
+	return r.endLost(why, left)
 }
 
 // logCrash logs the crash of a supervisor.
@@ -335,19 +305,17 @@ func (r *run) logCrash(dir string) {
 }
 
 // endLost ends the run as lost, with what its events tell.
-func (r *run) endLost(t *tracker, why string, processesLeft bool) (kept bool) {
-	e := ending{judged: true, Ending: command.Ending{
+func (r *run) endLost(why string, processesLeft bool) (kept bool) {
+	e := ending{Ending: command.Ending{
 		Outcome: Lost, Error: why, ProcessesLeft: processesLeft, Isolation: r.state().Isolation,
 	}}
-	if t.reader.Next() == 1 { // nothing is known of it
-		return r.end(e)
+	if r.reader.Next() > 1 { // otherwise nothing is known of it
+		if counted, err := count(r.host.ctx, r.stream, r.tail); err == nil {
+			counted.date(&e.Ending)
+		}
+		e.OutputTruncated = true // what was in its memory
 	}
-	if counted, err := count(r.host.ctx, r.stream, r.tail); err == nil && !counted.started.IsZero() {
-		e.Started = ms(counted.started)
-		e.DurationMS = counted.last.Sub(counted.started).Milliseconds()
-	}
-	e.OutputTruncated = true // what was in its memory
-	return r.end(e)
+	return r.endWith(nil, e)
 }
 
 // discard ends the command of a supervisor whose execution no longer exists. It tries until that is done or the Host

@@ -71,6 +71,31 @@ const (
 // notKept is the reason of a cancelled run whose output could not be kept, or the note on a run that had ended already.
 const notKept = "its output could not be kept"
 
+// writing is how a run appends to its stream. It belongs to the goroutine that does.
+type writing struct {
+	appender *reprise.Appender
+	// cut: output was lost that the store had acknowledged, or that was in the spool.
+	cut bool
+	// dropped is set once output was dropped because there was no room; then all further output is.
+	dropped bool
+	// hasty is set while events do not wait for room.
+	hasty bool
+	// lostEvents, if set, is called after the store has lost events and before others are appended.
+	lostEvents func() error
+}
+
+// kept is what a run has appended, in one consistent view. It is guarded by the mu of the run.
+type kept struct {
+	bytes  Bytes
+	tail   uint64
+	coming *counted // including the append under way
+	// bytesFrom is that of ending, if the store has lost output.
+	bytesFrom uint64
+	// fullSince is when output began to wait until there is room for it in the store, zero if none does, and spoolFull
+	// the same of the disk of the supervisor.
+	fullSince, spoolFull time.Time
+}
+
 // append appends events, in parts where they wait for a follower.
 func (r *run) append(events []reprise.Event) error {
 	if r.dropped {
@@ -131,10 +156,7 @@ func outputOf(events []reprise.Event) (b Bytes) {
 // producerID names the runs as idempotent producers of their streams.
 const producerID = "run"
 
-// writeTo makes s the stream that the run appends to.
-func (r *run) writeTo(s *reprise.Stream) { r.writeAs(s, producerID) }
-
-// writeAs is writeTo for the producer of an id.
+// writeAs makes s the stream that the run appends to, as the producer of an id.
 func (r *run) writeAs(s *reprise.Stream, id string) {
 	r.stream = s
 	r.appender = s.Appender(r.host.ctx, &reprise.AppenderOptions{ID: id, Owner: r.owner})
@@ -287,31 +309,37 @@ func (r *run) tryRecount() error {
 	if err != nil {
 		return err
 	}
-	t, err := count(r.host.ctx, r.stream, info.Tail)
-	if err != nil {
+	last := r.tail
+	if _, err := r.countKept(r.host.ctx, info.Tail); err != nil {
 		return err
 	}
 	r.host.opts.Logger.Error("the store has lost output of an execution that it had acknowledged",
-		"execution", r.id, "tenant", r.key.Tenant, "last", r.tail, "kept", info.Tail)
+		"execution", r.id, "tenant", r.key.Tenant, "last", last, "kept", info.Tail)
 	r.cut = true
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.bytes, r.tail, r.coming = t.bytes, info.Tail, nil
-	if t.from > 1 {
-		r.bytesFrom = t.from
-	}
 	return nil
 }
 
-// end appends the end event. kept is false if the event could not be appended now, but may be later.
-func (r *run) end(e ending) (kept bool) { return r.endWith(nil, e) }
+// countKept counts the output of the stream, which has this tail.
+func (r *run) countKept(ctx context.Context, tail uint64) (tally, error) {
+	t, err := count(ctx, r.stream, tail)
+	if err != nil {
+		return t, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bytes, r.tail, r.coming = t.bytes, tail, nil
+	if t.from > 1 {
+		r.bytesFrom = t.from
+	}
+	return t, nil
+}
 
-// endWith is end for a run whose last events were not appended yet. They are appended together with the end.
+// end ends the run as its command has ended. kept is false if the end could not be appended now, but may be later.
+func (r *run) end(e command.Ending) (kept bool) { return r.endWith(nil, ending{Ending: r.Judge(e)}) }
+
+// endWith appends the end event, together with events that were not appended yet.
 func (r *run) endWith(events []reprise.Event, e ending) (kept bool) {
 	if r.driven != nil {
-		if !e.judged {
-			e.Ending, e.judged = r.Judge(e.Ending), true
-		}
 		if r.interpreterEnded(e.Ending) != nil {
 			return false
 		}
@@ -321,9 +349,6 @@ func (r *run) endWith(events []reprise.Event, e ending) (kept bool) {
 	}
 	r.host.queue.leave(r)
 	more, at := outputOf(events), time.Now() // the same for each try
-	if !e.judged {
-		e.Ending, e.judged = r.Judge(e.Ending), true
-	}
 	if !e.remembered {
 		e.remembered = true
 		if !r.rememberEnd(&e, at) {
@@ -350,15 +375,15 @@ func (r *run) endWith(events []reprise.Event, e ending) (kept bool) {
 		return false // the next server gives it
 	case len(events) > 0 && isFull(err):
 		r.dropRest()
-		return r.end(e)
+		return r.endWith(nil, e)
 	case isFull(err) && len(e.Artifacts)+len(e.ArtifactNotes) > 0: // they do not fit into the reserve of the end
 		e.Artifacts, e.ArtifactNotes = nil, []string{noRoomForList}
-		return r.end(e)
+		return r.endWith(nil, e)
 	case len(events) > 0 && !isOver(err):
 		r.host.opts.Logger.Error("the last output of an execution cannot be kept", "execution", r.id,
 			"tenant", r.key.Tenant, "error", err)
 		r.cut = true
-		return r.end(e)
+		return r.endWith(nil, e)
 	default:
 		r.host.opts.Logger.Error("an execution has no end",
 			"execution", r.id, "tenant", r.key.Tenant, "outcome", e.Outcome, "error", err)

@@ -309,26 +309,6 @@ func (h *Host) lock(ctx context.Context, key reprise.StreamKey) (unlock func(), 
 	}, nil
 }
 
-// finished forgets a run that is over.
-func (h *Host) finished(r *run) {
-	h.queue.forgo(r)
-	if r.artifacts != nil {
-		r.artifacts.Close()
-	}
-	h.mu.Lock()
-	if h.runs[r.key] == r { // another replica may have removed it, and the id be used again
-		delete(h.runs, r.key)
-	}
-	h.mu.Unlock()
-	r.mu.Lock()
-	if r.alone != nil {
-		r.alone.Stop()
-	}
-	r.mu.Unlock()
-	close(r.done)
-	h.active.Done()
-}
-
 // stopPatience limits how long Stop waits, in addition to the grace period, until the ends of the cancelled runs are
 // kept.
 const stopPatience = 15 * time.Second

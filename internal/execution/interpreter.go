@@ -196,7 +196,7 @@ func (r *run) concludeCode(e command.Ending, at time.Time) error {
 		code.signals.Lock()
 		code.codeEnded = true
 		code.signals.Unlock()
-		if !code.end(ending{Ending: e}) && r.host.ctx.Err() != nil {
+		if !code.end(e) && r.host.ctx.Err() != nil {
 			return context.Cause(r.host.ctx)
 		}
 		code.codeOver()
@@ -263,14 +263,14 @@ func (r *run) interpreterEnded(e command.Ending) error {
 }
 
 // resumeDriven takes up an interpreter of an earlier server, and the run of code in it, if r is one.
-func (h *Host) resumeDriven(ctx context.Context, r *run, m *supervisor.Remote, info *reprise.StreamInfo) error {
+func (h *Host) resumeDriven(ctx context.Context, r *run, info *reprise.StreamInfo) error {
 	language := info.Config.Labels[labelInterpreter]
 	if language == "" {
 		return nil
 	}
 	d := newDriven(language, 0)
-	d.dir = m.Dir
-	if text, err := os.ReadFile(filepath.Join(m.Dir, drivenFile)); err == nil {
+	d.dir = r.remote.Dir
+	if text, err := os.ReadFile(filepath.Join(d.dir, drivenFile)); err == nil {
 		_ = json.Unmarshal(text, &d.state)
 	} else {
 		d.state.Used = info.Created

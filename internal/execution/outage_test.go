@@ -67,12 +67,12 @@ func TestOutputSurvivesLongStoreOutage(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer h.Close()
-		r := newRun(h, keyOf(reprise.DefaultTenant, "x"), "x", Request{Command: "x"}, nil)
+		r := newRun(h, keyOf(reprise.DefaultTenant, "x"), Request{Command: "x"}, nil)
 		stream, _, err := log.Create(t.Context(), r.key, reprise.StreamConfig{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.writeTo(stream)
+		r.writeAs(stream, producerID)
 		const chunks, size = 1000, 10_000
 		chunk := func(i int) []byte { return bytes.Repeat([]byte{byte('a' + i%26)}, size) }
 		var fed atomic.Int64
@@ -116,7 +116,7 @@ func TestOutputSurvivesLongStoreOutage(t *testing.T) {
 		if err := <-written; err != nil {
 			t.Fatal(err)
 		}
-		r.end(ending{})
+		r.end(command.Ending{})
 		if since := waiting(); !since.IsZero() {
 			t.Errorf("after the end, output waits for storage since %v", since)
 		}

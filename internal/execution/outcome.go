@@ -20,8 +20,6 @@ type ending struct {
 
 	// remembered: its record was written.
 	remembered bool
-	// judged: it is known why it ended.
-	judged bool
 }
 
 var (

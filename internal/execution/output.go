@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
 	"reprise/internal/problem"
 )
 
@@ -179,6 +180,14 @@ func count(ctx context.Context, s *reprise.Stream, upTo uint64) (tally, error) {
 		if err != nil || events.Len() == 0 || events.Last() >= upTo {
 			return t, nil
 		}
+	}
+}
+
+// date sets when a command was started, and how long it is known to have run.
+func (t *tally) date(e *command.Ending) {
+	if !t.started.IsZero() {
+		e.Started = ms(t.started)
+		e.DurationMS = t.last.Sub(t.started).Milliseconds()
 	}
 }
 

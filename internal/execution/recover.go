@@ -102,18 +102,11 @@ func (h *Host) unended(ctx context.Context) ([]reprise.StreamInfo, error) {
 
 // takeOver ends an execution as lost, unless another replica does so or has done so.
 func (h *Host) takeOver(ctx context.Context, info *reprise.StreamInfo) error {
-	opts := reprise.AppendOptions{}
-	if info.Owner.Fence > 0 || h.opts.Replica != nil {
-		opts.Owner = reprise.Owner{Name: aloneName, Fence: info.Owner.Fence + 1}
+	owner, err := h.nextOwner(info)
+	if err != nil {
+		return err
 	}
-	if h.opts.Replica != nil {
-		me, err := h.owner()
-		if err != nil {
-			return err
-		}
-		opts.Owner.Name = me.Name
-	}
-	duration, err := h.lose(ctx, info, opts)
+	duration, err := h.lose(ctx, info, reprise.AppendOptions{Owner: owner})
 	switch {
 	case err == nil:
 		h.opts.Logger.Warn("an execution was lost",
@@ -157,13 +150,10 @@ func (h *Host) lose(ctx context.Context, info *reprise.StreamInfo, opts reprise.
 	if t.from > 1 {
 		e.BytesFrom = t.from
 	}
-	switch {
-	case info.Tail == 0:
-		e.Error = "the server died before the command was started"
-	case !t.started.IsZero():
-		e.Started = ms(t.started)
-		e.DurationMS = t.last.Sub(t.started).Milliseconds()
+	if info.Tail == 0 {
+		e.Error = neverStarted
 	}
+	t.date(&e.Ending)
 	at := time.Now()
 	if err := h.remember(ctx, info, &e, at); err != nil {
 		return 0, err

@@ -18,7 +18,7 @@ import (
 // TestOutputOfAnEarlierServerIsAcknowledged: a server that takes up a run acknowledges what is in the stream already,
 // which the earlier server may not have done before it died. On a full disk the supervisor waits for that.
 func TestOutputOfAnEarlierServerIsAcknowledged(t *testing.T) {
-	r := newRun(&Host{ctx: t.Context()}, reprise.StreamKey{}, "x", Request{}, nil)
+	r := newRun(&Host{ctx: t.Context()}, reprise.StreamKey{}, Request{}, nil)
 	m := &supervisor.Remote{Dir: filepath.Join(t.TempDir(), "run"), Secret: "secret"}
 	if err := supervisor.Create(m.Dir); err != nil {
 		t.Fatal(err)
@@ -53,9 +53,10 @@ func TestOutputOfAnEarlierServerIsAcknowledged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.remote, r.reader = m, supervisor.NewReader(m.Dir, 6)
 	over := make(chan error)
 	go func() {
-		_, _, err := r.followLink(l, m, &tracker{reader: supervisor.NewReader(m.Dir, 6)})
+		_, _, err := r.followLink(l)
 		over <- err
 	}()
 	if c := <-calls; c["op"] != "follow" {

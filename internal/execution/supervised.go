@@ -88,34 +88,53 @@ func (b *brief) save(dir string) error {
 	return errors.Join(err, statErr, f.Close())
 }
 
+// supervised is what a Host has of a run whose command is in a supervisor. It belongs to the goroutine that follows the
+// supervisor.
+type supervised struct {
+	remote *supervisor.Remote // nil if there is none, or none yet
+	ready  chan struct{}      // closed when remote has the command
+	worker *supervisor.Worker // its process, if it is a child of ours
+	link   *supervisor.Link   // to the worker, until it is used
+	folder string             // of the code of another user's command, or ""
+
+	// The position of the run in its spool.
+	reader *supervisor.Reader
+	shifts shifts
+
+	// last are events that are appended together with the end.
+	last []reprise.Event
+	// judgedOutside, if set, reports whether the supervisor has been told or has decided to end the command.
+	judgedOutside func() bool
+}
+
 // runSupervised runs the command under a supervisor.
 func (r *run) runSupervised() {
-	m := r.host.supervisors.Remote(string(r.epoch()))
-	t := &tracker{reader: supervisor.NewReader(m.Dir, 1)}
+	r.remote = r.host.supervisors.Remote(string(r.epoch()))
+	r.reader = supervisor.NewReader(r.remote.Dir, 1)
 	err := r.beginKept()
 	if err == nil {
-		err = r.handOver(m, t)
+		err = r.handOver()
 	}
 	if err != nil {
-		_ = os.RemoveAll(m.Dir)
+		_ = os.RemoveAll(r.remote.Dir)
 		removeFolder(r.folder)
-		if r.end(ending{Ending: command.Ending{Outcome: FailedToStart, Error: err.Error()}}) {
+		if r.end(command.Ending{Outcome: FailedToStart, Error: err.Error()}) {
 			r.forgetKept()
 		}
 		return
 	}
 	r.forgetKept()
-	r.followRemote(m, t)
+	r.followRemote()
 }
 
 // handOver gives the command to a supervisor.
-func (r *run) handOver(m *supervisor.Remote, t *tracker) error {
+func (r *run) handOver() error {
 	s := r.host.supervisors
-	w, err := s.MakeDir(m.Dir)
+	w, err := s.MakeDir(r.remote.Dir)
 	if err != nil {
 		return err
 	}
-	o, err := r.makeOrder(m, t)
+	o, err := r.makeOrder()
 	if err != nil {
 		s.PutBack(w)
 		return err
@@ -130,22 +149,23 @@ func (r *run) handOver(m *supervisor.Remote, t *tracker) error {
 }
 
 // makeOrder writes the files in the directory of the run, and returns the order to start its command.
-func (r *run) makeOrder(m *supervisor.Remote, t *tracker) (*supervisor.Order, error) {
-	folder, err := r.makePlan(m.Dir)
-	if folder != "" && filepath.Dir(folder) != m.Dir {
+func (r *run) makeOrder() (*supervisor.Order, error) {
+	dir := r.remote.Dir
+	folder, err := r.makePlan(dir)
+	if folder != "" && filepath.Dir(folder) != dir {
 		r.folder = folder
 	}
 	if err != nil {
 		return nil, err
 	}
 	if r.tail > 0 { // it was claimed while it waited
-		t.shifts.move(1, r.tail)
-		if err := t.shifts.save(m.Dir); err != nil {
+		r.shifts.move(1, r.tail)
+		if err := r.shifts.save(dir); err != nil {
 			return nil, err
 		}
 	}
 	b := brief{
-		Run:              filepath.Base(m.Dir),
+		Run:              filepath.Base(dir),
 		StdinOpen:        r.request.StdinOpen,
 		KillOnDisconnect: r.request.KillOnDisconnect,
 		Grace:            r.grace(),
@@ -156,50 +176,41 @@ func (r *run) makeOrder(m *supervisor.Remote, t *tracker) (*supervisor.Order, er
 	if b.Artifacts != nil {
 		b.Isolation = r.isolation
 	}
-	if err := b.save(m.Dir); err != nil {
+	if err := b.save(dir); err != nil {
 		return nil, err
 	}
 	if r.driven != nil {
-		r.driven.begin(r, m.Dir)
+		r.driven.begin(r, dir)
 	}
-	return &supervisor.Order{Dir: m.Dir, SpoolBytes: r.host.opts.SpoolBytes, Plan: r.plan, Attempt: b.Attempt}, nil
-}
-
-// tracker is the position of a run in its spool.
-type tracker struct {
-	reader *supervisor.Reader
-	shifts shifts
+	return &supervisor.Order{Dir: dir, SpoolBytes: r.host.opts.SpoolBytes, Plan: r.plan, Attempt: b.Attempt}, nil
 }
 
 // realign records that events or frames were lost: the next frame becomes the event after the tail.
-func (r *run) realign(m *supervisor.Remote, t *tracker, next uint64) error {
-	if t.shifts.next(r.tail) == next {
+func (r *run) realign(next uint64) error {
+	if r.shifts.next(r.tail) == next {
 		return nil
 	}
 	r.cut = true
-	moved := shifts{Cut: true, Steps: slices.Clone(t.shifts.Steps), Saves: t.shifts.Saves}
+	moved := shifts{Cut: true, Steps: slices.Clone(r.shifts.Steps), Saves: r.shifts.Saves}
 	moved.move(next, r.tail)
-	if err := moved.save(m.Dir); err != nil {
+	if err := moved.save(r.remote.Dir); err != nil {
 		return err
 	}
-	t.shifts = moved
+	r.shifts = moved
 	return nil
 }
 
 // followRemote brings the output of the command into the stream until it ends, or until the Host goes.
-func (r *run) followRemote(m *supervisor.Remote, t *tracker) {
-	r.mu.Lock()
-	r.remote = m
-	r.mu.Unlock()
+func (r *run) followRemote() {
 	close(r.ready)
-	defer t.reader.Close()
-	stopForwarding := r.forwardStop(m)
+	defer func() { r.reader.Close() }()
+	stopForwarding := r.forwardStop()
 	defer stopForwarding()
 	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
 	for {
-		l, err := r.openLink(m)
+		l, err := r.openLink()
 		if err == nil {
-			e, ok, ferr := r.followLink(l, m, t)
+			e, ok, ferr := r.followLink(l)
 			if ok {
 				r.concludeRemote(l, e)
 				return
@@ -211,7 +222,7 @@ func (r *run) followRemote(m *supervisor.Remote, t *tracker) {
 			r.leave()
 			return
 		}
-		if r.buried(m, t, err) {
+		if r.buried(err) {
 			return
 		}
 		if pause.Wait(r.host.ctx) != nil {
@@ -230,7 +241,7 @@ func (r *run) leave() {
 }
 
 // forwardStop tells the supervisor when the command is to end, until it has answered that or stop is called.
-func (r *run) forwardStop(m *supervisor.Remote) (stop func()) {
+func (r *run) forwardStop() (stop func()) {
 	ctx, cancel := context.WithCancel(r.host.ctx)
 	done := make(chan struct{})
 	go func() {
@@ -244,7 +255,7 @@ func (r *run) forwardStop(m *supervisor.Remote) (stop func()) {
 		pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
 		for {
 			// A supervisor that stands still is asked again. The first verdict counts: a repeated one changes nothing.
-			_, err := m.Control(ctx, &command.Control{Op: command.OpStop, Verdict: &v})
+			_, err := r.remote.Control(ctx, &command.Control{Op: command.OpStop, Verdict: &v})
 			if err == nil || errors.Is(err, reprise.ErrEnded) || pause.Wait(ctx) != nil {
 				return
 			}
@@ -257,23 +268,21 @@ func (r *run) forwardStop(m *supervisor.Remote) (stop func()) {
 }
 
 // openLink returns the link to the supervisor. The link that it was started over serves until it fails.
-func (r *run) openLink(m *supervisor.Remote) (*supervisor.Link, error) {
+func (r *run) openLink() (*supervisor.Link, error) {
 	if l := r.link; l != nil {
 		r.link = nil
 		return l, nil
 	}
-	return m.Follow(r.host.ctx)
+	return r.remote.Follow(r.host.ctx)
 }
 
 // followLink processes the messages of a supervisor until the command has ended and all of its output is in the stream.
-func (r *run) followLink(l *supervisor.Link, m *supervisor.Remote, t *tracker) (
-	e command.Ending, ended bool, err error,
-) {
+func (r *run) followLink(l *supervisor.Link) (e command.Ending, ended bool, err error) {
 	defer context.AfterFunc(r.host.ctx, l.Close)()
 	r.judgedOutside = l.IsJudged
 	defer func() { r.judgedOutside = nil }()
 	var stalled time.Duration
-	known := t.reader.Next() - 1 // in the stream by an earlier server, which may have died before it said so
+	known := r.reader.Next() - 1 // in the stream by an earlier server, which may have died before it said so
 	for {
 		n, err := l.Take()
 		if err != nil {
@@ -284,9 +293,9 @@ func (r *run) followLink(l *supervisor.Link, m *supervisor.Remote, t *tracker) (
 			_ = l.Kept(known, 0)
 			known = 0
 		}
-		for t.reader.Next() <= n.Tail {
-			f, err := r.readFrames(m, t, n.Tail)
-			if err == nil && n.Ended != nil && r.endsWith(&f) && t.reader.Next() > n.Tail {
+		for r.reader.Next() <= n.Tail {
+			f, err := r.readFrames(n.Tail)
+			if err == nil && n.Ended != nil && r.endsWith(&f) && r.reader.Next() > n.Tail {
 				r.last = f.events
 				break
 			}
@@ -296,7 +305,7 @@ func (r *run) followLink(l *supervisor.Link, m *supervisor.Remote, t *tracker) (
 			if err != nil {
 				return command.Ending{}, false, err
 			}
-			if err := l.Kept(t.reader.Next()-1, f.size); err != nil && n.Ended == nil {
+			if err := l.Kept(r.reader.Next()-1, f.size); err != nil && n.Ended == nil {
 				return command.Ending{}, false, err
 			}
 		}
@@ -332,8 +341,8 @@ func (r *run) learn(n *supervisor.News, stalled *time.Duration) {
 }
 
 // takeFrames appends the next frames up to last.
-func (r *run) takeFrames(m *supervisor.Remote, t *tracker, last uint64) error {
-	f, err := r.readFrames(m, t, last)
+func (r *run) takeFrames(last uint64) error {
+	f, err := r.readFrames(last)
 	if err != nil {
 		return err
 	}
@@ -351,22 +360,22 @@ type framesRead struct {
 
 // readFrames returns the next frames up to last. Their data is good until the next call. After an error the same frames
 // can be read again.
-func (r *run) readFrames(m *supervisor.Remote, t *tracker, last uint64) (f framesRead, err error) {
-	at := t.reader.Next()
+func (r *run) readFrames(last uint64) (f framesRead, err error) {
+	at := r.reader.Next()
 	defer func() {
 		if err != nil { // the reader may have passed them, or have a file open that cannot be read
-			t.reader.Close()
-			t.reader = supervisor.NewReader(m.Dir, at)
+			r.reader.Close()
+			r.reader = supervisor.NewReader(r.remote.Dir, at)
 		}
 	}()
-	b, err := t.reader.Read(last, command.WriteBytes)
+	b, err := r.reader.Read(last, command.WriteBytes)
 	if err != nil {
 		return f, err
 	}
 	if b.Skipped > 0 {
 		r.host.opts.Logger.Error("output of an execution cannot be read any more", "execution", r.id,
 			"tenant", r.key.Tenant, "frames", b.Skipped)
-		if err := r.realign(m, t, t.reader.Next()-uint64(len(b.Frames))); err != nil {
+		if err := r.realign(r.reader.Next() - uint64(len(b.Frames))); err != nil {
 			return f, err
 		}
 	}
@@ -374,7 +383,7 @@ func (r *run) readFrames(m *supervisor.Remote, t *tracker, last uint64) (f frame
 		return f, nil
 	}
 	next := b.Frames[0].Index
-	r.lostEvents = func() error { return r.realign(m, t, next) }
+	r.lostEvents = func() error { return r.realign(next) }
 	f.events = make([]reprise.Event, 0, len(b.Frames))
 	for i := range b.Frames {
 		f.events = append(f.events, eventOf(&b.Frames[i].Chunk))
@@ -400,7 +409,7 @@ func (r *run) appendFrames(events []reprise.Event) error {
 
 // concludeRemote gives the stream its end, and lets the supervisor forget the run when that is kept.
 func (r *run) concludeRemote(l *supervisor.Link, e command.Ending) {
-	if !r.endWith(r.last, ending{Ending: e, judged: true}) {
+	if !r.endWith(r.last, ending{Ending: e}) {
 		r.leave()
 		l.Close()
 		return

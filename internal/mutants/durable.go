@@ -134,8 +134,8 @@ var durableMutants = []mutant{
 	},
 	{
 		name: "spool of a dead supervisor without its last frames is whole", rule: "G1 R6.7",
-		file: "internal/execution/adopt.go", old: "err = r.takeRest(m, t, e.Tail)",
-		new: "err = r.takeRest(m, t, 0)\n\t\te.Bytes = r.bytes",
+		file: "internal/execution/adopt.go", old: "err = r.takeRest(e.Tail)",
+		new: "err = r.takeRest(0)\n\t\te.Bytes = r.bytes",
 		pkg: "./internal/execution", run: "TestDamagedSpoolOfDeadSupervisor",
 	},
 	{
