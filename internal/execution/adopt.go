@@ -1,10 +1,7 @@
 package execution
 
 import (
-	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -15,8 +12,9 @@ import (
 
 	"reprise"
 	"reprise/internal/backoff"
+	"reprise/internal/execution/command"
+	"reprise/internal/execution/supervisor"
 	"reprise/internal/isolation"
-	"reprise/internal/supervisor"
 )
 
 // adoptAll adopts the runs that an earlier server has left to their supervisors, and ends the runs whose stream no
@@ -25,17 +23,17 @@ func (h *Host) adoptAll(ctx context.Context) error {
 	if h.supervisors == nil {
 		return nil
 	}
-	entries, err := os.ReadDir(h.supervisors.dir)
+	entries, err := os.ReadDir(h.supervisors.Dir())
 	if err != nil {
 		return err
 	}
 	left := map[reprise.Epoch]bool{}
 	for _, e := range entries {
-		if e.IsDir() && !strings.HasPrefix(e.Name(), sparePrefix) {
+		if e.IsDir() && !strings.HasPrefix(e.Name(), supervisor.SparePrefix) {
 			left[reprise.Epoch(e.Name())] = true
 		}
 	}
-	waiting := h.supervisors.waitingFiles(entries)
+	waiting := h.waitingFiles(entries)
 	if len(left)+len(waiting) == 0 {
 		return nil
 	}
@@ -55,7 +53,7 @@ func (h *Host) adoptAll(ctx context.Context) error {
 		return err
 	}
 	for epoch := range left {
-		h.caretaker.Go(func() { h.discard(h.supervisors.dirOf(epoch)) })
+		h.caretaker.Go(func() { h.discard(h.supervisors.Remote(string(epoch))) })
 	}
 	for i := range queued {
 		if err := h.requeue(ctx, &queued[i]); err != nil {
@@ -86,7 +84,7 @@ func (h *Host) adoptEach(ctx context.Context, runs []reprise.StreamInfo) error {
 			err := h.adopt(ctx, &runs[i])
 			switch {
 			case isOver(err), errors.Is(err, reprise.ErrFenced): // another replica has taken it for lost
-				h.caretaker.Go(func() { h.discard(h.supervisors.dirOf(runs[i].Epoch)) })
+				h.caretaker.Go(func() { h.discard(h.supervisors.Remote(string(runs[i].Epoch))) })
 			case err != nil:
 				fail(err)
 			}
@@ -96,60 +94,28 @@ func (h *Host) adoptEach(ctx context.Context, runs []reprise.StreamInfo) error {
 	return context.Cause(ctx)
 }
 
-// The files that supervisors write to the directory of a run, in addition to those of package supervisor.
-const (
-	endFile = "end.json"
-	// holds the path of the supervisor's cgroup in its first line, and then its trace if it has crashed
-	lockFile = "lock"
-	// socketFile is where the supervisor listens.
-	socketFile = "sock"
-	// sparePrefix begins the names of directories that supervisors keep for their next runs.
-	sparePrefix = "spare-"
-)
-
-// hasBegun reports whether a supervisor has ever taken the directory.
-func hasBegun(dir string) bool {
-	info, err := os.Stat(filepath.Join(dir, lockFile))
-	return err == nil && info.Size() > 0
-}
-
-// adoptedGrace is the minimum time that a run with KillOnDisconnect continues after a restart, until its followers are
-// back.
-const adoptedGrace = 30 * time.Second
-
 // adopt continues a run of an earlier server. The supervisor of the run may have ended or been killed meanwhile.
 func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
-	s, err := h.log.Stream(ctx, info.Key)
+	m := h.supervisors.Remote(string(info.Epoch))
+	b := loadBrief(m.Dir)
+	req := Request{StdinOpen: b.StdinOpen, KillOnDisconnect: b.KillOnDisconnect, Grace: Duration(b.Grace)}
+	r, err := h.takeUp(ctx, info, req)
 	if err != nil {
 		return err
 	}
-	if s.Cursor(0).Epoch != info.Epoch {
-		return reprise.ErrNotFound // the id was used again
-	}
-	m := &remote{dir: h.supervisors.dirOf(info.Epoch), secret: h.supervisors.secret}
-	b := loadBrief(m.dir)
-	m.folder = b.Folder
-	id := info.Key.Name[len(namespace):]
-	req := Request{StdinOpen: b.StdinOpen, KillOnDisconnect: b.KillOnDisconnect, Grace: Duration(b.Grace)}
-	r := newRun(h, info.Key, id, req, nil)
-	r.holder.Principal, r.holder.Operator = b.Principal, b.Operator
-	r.session, r.config, r.created = info.Config.Labels[labelSession], info.Config, info.Created
-	if r.owner, err = h.nextOwner(info); err != nil {
-		return err
-	}
-	r.writeAs(s, producerID+"-"+rand.Text())
-	t := &tracker{shifts: loadShifts(m.dir, &b)}
-	t.reader = supervisor.NewReader(m.dir, t.shifts.next(info.Tail))
-	r.cut = t.shifts.Cut
-	if err := r.countAgain(ctx, m, t, info); err != nil {
+	r.holder.Principal, r.holder.Operator, r.folder = b.Principal, b.Operator, b.Folder
+	r.remote, r.shifts = m, loadShifts(m.Dir, &b)
+	r.reader = supervisor.NewReader(m.Dir, r.shifts.next(info.Tail))
+	r.cut = r.shifts.Cut
+	if err := r.countAgain(ctx); err != nil {
 		return err
 	}
 	if h.opts.Replica != nil {
-		if err := r.claim(m, t); err != nil {
+		if err := r.claim(); err != nil {
 			return err
 		}
 	}
-	if err := h.resumeDriven(ctx, r, m, info); err != nil {
+	if err := h.resumeDriven(ctx, r, info); err != nil {
 		return err
 	}
 	if r.artifacts = b.Artifacts; r.artifacts != nil {
@@ -163,19 +129,11 @@ func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
 		}
 		r.artifacts.OpenAgain()
 	}
-	h.mu.Lock()
-	h.runs[r.key] = r
-	h.mu.Unlock()
-	h.active.Add(1)
-	h.queue.adopt(r)
-	if b.KillOnDisconnect {
-		r.alone = time.AfterFunc(max(h.opts.DisconnectGrace, adoptedGrace), r.deserted)
+	if err := h.reserve(r); err != nil {
+		return err
 	}
-	h.opts.Logger.Info("an execution goes on", "execution", id, "tenant", info.Key.Tenant)
-	go func() {
-		defer h.finished(r)
-		r.followRemote(m, t)
-	}()
+	h.opts.Logger.Info("an execution goes on", "execution", r.id, "tenant", info.Key.Tenant)
+	h.admit(r)
 	return nil
 }
 
@@ -197,55 +155,48 @@ func (h *Host) nextOwner(info *reprise.StreamInfo) (reprise.Owner, error) {
 
 // claim takes the stream over from the name that this replica had before its restart, by an event without a meaning:
 // output of no bytes. What the server before may have sent just before it died is in front of it, or refused.
-func (r *run) claim(m *remote, t *tracker) error {
-	next := t.reader.Next()
+func (r *run) claim() error {
+	next := r.reader.Next()
 	before := r.tail
-	t.shifts.move(next, before+1)
-	if err := t.shifts.save(m.dir); err != nil {
+	r.shifts.move(next, before+1)
+	if err := r.shifts.save(r.remote.Dir); err != nil {
 		return err
 	}
 	if err := r.append([]reprise.Event{{Type: Stdout, Format: reprise.FormatBytes}}); err != nil {
 		return err
 	}
 	if r.tail != before+1 {
-		t.reader.Close()
-		t.reader = supervisor.NewReader(m.dir, t.shifts.next(r.tail))
+		r.reader.Close()
+		r.reader = supervisor.NewReader(r.remote.Dir, r.shifts.next(r.tail))
 	}
 	return nil
 }
 
 // countAgain determines how much output is in the stream.
-func (r *run) countAgain(ctx context.Context, m *remote, t *tracker, info *reprise.StreamInfo) error {
-	r.tail = info.Tail
-	if totals, ok := before(ctx, m, t); ok {
-		r.bytes = Bytes{Stdout: totals.Stdout, Stderr: totals.Stderr}
+func (r *run) countAgain(ctx context.Context) error {
+	if totals, ok := r.before(ctx); ok {
+		r.bytes = totals
 		return nil
 	}
-	counted, err := count(ctx, r.stream, info.Tail)
-	if err != nil {
-		return err
-	}
-	r.bytes, r.startedAt = counted.bytes, counted.started
-	if counted.from > 1 {
-		r.bytesFrom = counted.from
-	}
-	return nil
+	counted, err := r.countKept(ctx, r.tail)
+	r.shown.StartedAt = counted.started
+	return err
 }
 
 // before returns the totals of the output in all frames before the next one; ok is false if the spool does not contain
 // them.
-func before(ctx context.Context, m *remote, t *tracker) (totals supervisor.Totals, ok bool) {
-	if t.shifts.Cut {
+func (r *run) before(ctx context.Context) (totals Bytes, ok bool) {
+	if r.shifts.Cut {
 		return totals, false
 	}
-	peek := supervisor.NewReader(m.dir, t.reader.Next())
+	peek := supervisor.NewReader(r.remote.Dir, r.reader.Next())
 	defer peek.Close()
-	answer, err := m.call(ctx, call{Op: callStatus})
+	news, err := r.remote.Status(ctx)
 	switch {
-	case err == nil && answer.News != nil && answer.News.Tail < t.reader.Next():
-		return answer.News.Totals, true
-	case err == nil && answer.News != nil:
-		b, err := peek.Read(t.reader.Next(), 1)
+	case err == nil && news.Tail < r.reader.Next():
+		return news.Totals, true
+	case err == nil:
+		b, err := peek.Read(r.reader.Next(), 1)
 		if err == nil && len(b.Frames) == 1 {
 			return b.Frames[0].Before, true
 		}
@@ -258,13 +209,10 @@ func before(ctx context.Context, m *remote, t *tracker) (totals supervisor.Total
 	case len(b.Frames) > 0:
 		return b.Frames[0].Before, b.Skipped == 0
 	}
-	e, ended, err := readEnding(m.dir)
-	whole := ended && err == nil && e.Tail == t.reader.Next()-1 // otherwise the spool has lost its end
-	return supervisor.Totals{Stdout: e.Bytes.Stdout, Stderr: e.Bytes.Stderr}, whole
+	e, ended, err := supervisor.ReadEnding(r.remote.Dir)
+	whole := ended && err == nil && e.Tail == r.reader.Next()-1 // otherwise the spool has lost its end
+	return e.Bytes, whole
 }
-
-// spoolGone is the reason why a command was ended after its directory was removed: no server could find it again.
-const spoolGone = "its spool was removed"
 
 // What a lost run says of itself.
 const (
@@ -275,22 +223,22 @@ const (
 
 // buried gives a run its end whose supervisor is dead, and reports whether the run is over. err is why the supervisor
 // could not be reached. It is called again if it returns false.
-func (r *run) buried(m *remote, t *tracker, err error) bool {
-	lock, lockErr := supervisor.Lock(m.dir)
+func (r *run) buried(err error) bool {
+	lock, lockErr := supervisor.Lock(r.remote.Dir)
 	switch {
 	case lockErr == nil:
 		defer lock.Close()
 	case errors.Is(lockErr, fs.ErrNotExist): // no server can find it; the supervisor notices and ends
-		r.endLost(t, spoolGone, true)
+		r.endLost(supervisor.SpoolGone, true)
 		return true
 	default:
 		r.host.opts.Logger.Warn("a supervisor cannot be reached",
 			"execution", r.id, "tenant", r.key.Tenant, "error", err)
 		return false
 	}
-	e, ended, err := readEnding(m.dir)
+	e, ended, err := supervisor.ReadEnding(r.remote.Dir)
 	if err == nil {
-		err = r.takeRest(m, t, e.Tail)
+		err = r.takeRest(e.Tail)
 	}
 	if err != nil {
 		if r.host.ctx.Err() != nil {
@@ -298,7 +246,7 @@ func (r *run) buried(m *remote, t *tracker, err error) bool {
 			return true
 		}
 		_, newer := errors.AsType[*supervisor.VersionError](err)
-		final := newer || r.isStopping() // a cancelled run does not wait for a disk that may never be read again
+		final := newer || r.IsStopping() // a cancelled run does not wait for a disk that may never be read again
 		r.host.opts.Logger.Error("a spool cannot be read",
 			"execution", r.id, "tenant", r.key.Tenant, "final", final, "error", err)
 		if !final {
@@ -308,75 +256,74 @@ func (r *run) buried(m *remote, t *tracker, err error) bool {
 	}
 	kept := false
 	if ended {
-		e.judged = true
 		r.cut = r.cut || r.bytesFrom == 0 && r.bytes != e.Bytes // an older supervisor does not tell its tail
-		kept = r.end(e.ending)
+		kept = r.endWith(nil, ending{Ending: e.Ending})
 	} else {
-		kept = r.endUntold(m, t)
+		kept = r.endUntold()
 	}
 	if kept {
-		_ = os.RemoveAll(m.dir)
-		removeFolder(m.folder)
+		_ = os.RemoveAll(r.remote.Dir)
+		removeFolder(r.folder)
 	}
 	return true
 }
 
 // takeRest appends the rest of the spool of a dead supervisor, whose last frame was tail. If that is 0, which is
 // unknown, it is the last readable frame.
-func (r *run) takeRest(m *remote, t *tracker, tail uint64) error {
+func (r *run) takeRest(tail uint64) error {
 	if tail == 0 {
 		tail = supervisor.Unbounded
 	}
 	for {
-		at := t.reader.Next()
-		if err := r.takeFrames(m, t, tail); err != nil || t.reader.Next() == at {
+		at := r.reader.Next()
+		if err := r.takeFrames(tail); err != nil || r.reader.Next() == at {
 			return err
 		}
 	}
 }
 
 // endUntold ends a run as lost whose dead supervisor has left no end, after the processes of its command.
-func (r *run) endUntold(m *remote, t *tracker) (kept bool) {
+func (r *run) endUntold() (kept bool) {
 	why, left := machineRestarted, false
-	if loadBrief(m.dir).Machine == thisMachine() {
-		why, left = supervisorKilled, !killLeft(m.dir)
-		killMarked([]string{markOf(r.epoch())})
-		r.logCrash(m.dir)
-		if !hasBegun(m.dir) {
+	if loadBrief(r.remote.Dir).Machine == thisMachine() {
+		why, left = supervisorKilled, !supervisor.KillLeft(r.remote.Dir)
+		command.KillMarked([]string{markOf(r.epoch())})
+		r.logCrash(r.remote.Dir)
+		if !supervisor.HasBegun(r.remote.Dir) {
 			why, left = neverStarted, false
 		}
 	}
-	return r.endLost(t, why, left)
+	return r.endLost(why, left)
 }
 
 // logCrash logs the crash of a supervisor.
 func (r *run) logCrash(dir string) {
-	if text, err := os.ReadFile(filepath.Join(dir, lockFile)); err == nil && bytes.Count(text, []byte{'\n'}) > 1 {
+	if trace := supervisor.Crash(dir); trace != "" {
 		r.host.opts.Logger.Error("a supervisor has crashed", "execution", r.id, "tenant", r.key.Tenant,
-			"trace", shorten(string(text), shownBytes))
+			"trace", command.Shorten(trace, shownBytes))
 	}
 }
 
 // endLost ends the run as lost, with what its events tell.
-func (r *run) endLost(t *tracker, why string, processesLeft bool) (kept bool) {
-	e := ending{Outcome: Lost, Error: why, ProcessesLeft: processesLeft, Isolation: r.isolated, judged: true}
-	if t.reader.Next() == 1 { // nothing is known of it
-		return r.end(e)
+func (r *run) endLost(why string, processesLeft bool) (kept bool) {
+	e := ending{Ending: command.Ending{
+		Outcome: Lost, Error: why, ProcessesLeft: processesLeft, Isolation: r.state().Isolation,
+	}}
+	if r.reader.Next() > 1 { // otherwise nothing is known of it
+		if counted, err := count(r.host.ctx, r.stream, r.tail); err == nil {
+			counted.date(&e.Ending)
+		}
+		e.OutputTruncated = true // what was in its memory
 	}
-	if counted, err := count(r.host.ctx, r.stream, r.tail); err == nil && !counted.started.IsZero() {
-		e.Started = ms(counted.started)
-		e.DurationMS = counted.last.Sub(counted.started).Milliseconds()
-	}
-	e.OutputTruncated = true // what was in its memory
-	return r.end(e)
+	return r.endWith(nil, e)
 }
 
 // discard ends the command of a supervisor whose execution no longer exists. It tries until that is done or the Host
 // goes.
-func (h *Host) discard(dir string) {
-	folder := loadBrief(dir).Folder
+func (h *Host) discard(m *supervisor.Remote) {
+	folder := loadBrief(m.Dir).Folder
 	pause := backoff.Backoff{First: firstRetry, Most: discardRetry}
-	for !h.tryDiscard(dir) {
+	for !h.tryDiscard(m) {
 		if pause.Wait(h.ctx) != nil {
 			return
 		}
@@ -388,74 +335,21 @@ func (h *Host) discard(dir string) {
 const discardRetry = 10 * time.Second
 
 // tryDiscard is one try of discard. It returns true once the directory is gone.
-func (h *Host) tryDiscard(dir string) bool {
-	lock, err := lockDead(dir)
+func (h *Host) tryDiscard(m *supervisor.Remote) bool {
+	dir := m.Dir
+	lock, err := supervisor.LockDead(dir)
 	switch {
 	case err == nil:
 		defer lock.Close()
-		killLeft(dir)
-		killMarked([]string{markOf(reprise.Epoch(filepath.Base(dir)))})
+		supervisor.KillLeft(dir)
+		command.KillMarked([]string{markOf(reprise.Epoch(filepath.Base(dir)))})
 		return os.RemoveAll(dir) == nil
 	case errors.Is(err, fs.ErrNotExist):
 		return os.RemoveAll(dir) == nil
 	}
-	if err := h.stopDiscarded(dir); err != nil && h.ctx.Err() == nil {
+	v := command.Verdict{Outcome: Cancelled, Reason: "it was removed", Now: true}
+	if err := m.End(h.ctx, v); err != nil && h.ctx.Err() == nil {
 		h.opts.Logger.Warn("an unused supervisor cannot be reached", "directory", dir, "error", err)
 	}
 	return false // the lock tells in the next try
-}
-
-// stopDiscarded tells the supervisor of a discarded run to end its command, and takes its output until it has ended.
-func (h *Host) stopDiscarded(dir string) error {
-	conn, err := supervisor.Dial(h.ctx, dir, h.supervisors.secret)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	defer context.AfterFunc(h.ctx, func() { _ = conn.Close() })()
-	m := &remote{dir: dir, secret: h.supervisors.secret}
-	v := verdict{Outcome: Cancelled, Reason: "it was removed", Now: true}
-	if _, err := m.call(h.ctx, call{Op: callStop, Verdict: &v}); err != nil {
-		return err
-	}
-	if err := conn.Send(call{Op: callFollow}); err != nil {
-		return err
-	}
-	for ended := false; ; {
-		var n news
-		if err := conn.Receive(&n); err != nil {
-			if ended { // it has forgotten the run
-				return nil
-			}
-			return err
-		}
-		if n.Tail > 0 {
-			_ = conn.Send(call{Op: callAck, Ack: n.Tail})
-		}
-		if n.Ended != nil {
-			ended = true
-			_ = conn.Send(call{Op: callForget})
-		}
-	}
-}
-
-// readEnding reads the file that end has written; ended is false if it is missing or incomplete. The error is one of
-// the file system.
-func readEnding(dir string) (kept keptEnding, ended bool, err error) {
-	text, err := os.ReadFile(filepath.Join(dir, endFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return kept, false, nil
-	}
-	if err != nil || json.Unmarshal(text, &kept) != nil || kept.Run != "" && kept.Run != filepath.Base(dir) {
-		return keptEnding{}, false, err
-	}
-	return kept, kept.Outcome != "", nil
-}
-
-// keptEnding is the content of the file of an end. Run is as in brief. Tail is the last frame of the spool, whose files
-// may have lost it in a crash of the machine. It is 0 if there was no frame, or the supervisor is an older one.
-type keptEnding struct {
-	ending
-	Run  string `json:"run,omitempty"`
-	Tail uint64 `json:"tail,omitempty"`
 }

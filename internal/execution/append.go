@@ -9,32 +9,57 @@ import (
 
 	"reprise"
 	"reprise/internal/backoff"
+	"reprise/internal/execution/command"
 )
 
-// write appends the contents of the spool until the spool is closed. An error means that the rest cannot be kept; the
-// run is ended then.
-func (r *run) write(s *spool) error {
-	err := s.drain(func(events []reprise.Event) error {
-		if d := s.stall(); d > 0 && r.host.opts.Hooks.Stalled != nil {
-			r.host.opts.Hooks.Stalled(r.key.Tenant, d)
-		}
-		return r.append(events)
-	})
-	switch {
-	case err == nil:
-	case errors.Is(err, reprise.ErrFenced):
-		s.abandon()
-		r.fence()
-	case isFull(err):
-		s.abandon()
-		r.dropRest()
-	default:
-		s.abandon()
-		r.host.opts.Logger.Error("the output of an execution cannot be kept",
-			"execution", r.id, "tenant", r.key.Tenant, "error", err)
-		r.stop(verdict{Outcome: Cancelled, Reason: notKept, Now: true})
+// eventStarted is the type of the first event of an execution whose process was started.
+const eventStarted = "started"
+
+// eventOf is the event that a chunk of output becomes.
+func eventOf(c *command.Chunk) reprise.Event {
+	e := reprise.Event{Time: c.Time, Type: Stdout, Format: reprise.FormatBytes, Data: c.Data}
+	switch c.Kind {
+	case command.Stderr:
+		e.Type = Stderr
+	case command.Started:
+		e.Type, e.Format = eventStarted, reprise.FormatMembers
+	case command.Stdout:
+	}
+	return e
+}
+
+// write appends output. An error means that the rest cannot be kept; the run is ended then.
+func (r *run) write(chunks []command.Chunk) error {
+	events := make([]reprise.Event, len(chunks))
+	for i := range chunks {
+		events[i] = eventOf(&chunks[i])
+	}
+	err := r.append(events)
+	if err != nil {
+		r.cannotAppend(err)
 	}
 	return err
+}
+
+// cannotAppend ends a run whose output cannot be appended any more.
+func (r *run) cannotAppend(err error) {
+	switch {
+	case errors.Is(err, reprise.ErrFenced):
+		r.fence()
+	case isFull(err):
+		r.dropRest()
+	default:
+		r.host.opts.Logger.Error("the output of an execution cannot be kept",
+			"execution", r.id, "tenant", r.key.Tenant, "error", err)
+		r.Stop(command.Verdict{Outcome: Cancelled, Reason: notKept, Now: true})
+	}
+}
+
+// stalled reports that the command has waited for the store.
+func (r *run) stalled(d time.Duration) {
+	if hook := r.host.opts.Hooks.Stalled; hook != nil {
+		hook(r.key.Tenant, d)
+	}
 }
 
 // noRoom is the note on a run whose last output was dropped, and noRoomForList that on its artifacts.
@@ -45,6 +70,31 @@ const (
 
 // notKept is the reason of a cancelled run whose output could not be kept, or the note on a run that had ended already.
 const notKept = "its output could not be kept"
+
+// writing is how a run appends to its stream. It belongs to the goroutine that does.
+type writing struct {
+	appender *reprise.Appender
+	// cut: output was lost that the store had acknowledged, or that was in the spool.
+	cut bool
+	// dropped is set once output was dropped because there was no room; then all further output is.
+	dropped bool
+	// hasty is set while events do not wait for room.
+	hasty bool
+	// lostEvents, if set, is called after the store has lost events and before others are appended.
+	lostEvents func() error
+}
+
+// kept is what a run has appended, in one consistent view. It is guarded by the mu of the run.
+type kept struct {
+	bytes  Bytes
+	tail   uint64
+	coming *counted // including the append under way
+	// bytesFrom is that of ending, if the store has lost output.
+	bytesFrom uint64
+	// fullSince is when output began to wait until there is room for it in the store, zero if none does, and spoolFull
+	// the same of the disk of the supervisor.
+	fullSince, spoolFull time.Time
+}
 
 // append appends events, in parts where they wait for a follower.
 func (r *run) append(events []reprise.Event) error {
@@ -71,7 +121,7 @@ func (r *run) appendTogether(events []reprise.Event) error {
 		r.holdBack(batch)
 	}
 	r.mu.Lock()
-	r.coming = &counted{Bytes: r.bytes.plus(more), Tail: r.tail + uint64(len(events))}
+	r.coming = &counted{Bytes: r.bytes.Plus(more), Tail: r.tail + uint64(len(events))}
 	r.mu.Unlock()
 	kept, err := r.persist(!r.hasty, func() (reprise.Appended, error) { return r.appender.Try(events...) })
 	if err == nil && r.hold != nil {
@@ -81,7 +131,7 @@ func (r *run) appendTogether(events []reprise.Event) error {
 	r.mu.Lock()
 	r.coming = nil
 	if err == nil {
-		r.tail, r.bytes = kept.Last, r.bytes.plus(more)
+		r.tail, r.bytes = kept.Last, r.bytes.Plus(more)
 	}
 	r.mu.Unlock()
 	if err == nil && r.driven != nil {
@@ -106,10 +156,7 @@ func outputOf(events []reprise.Event) (b Bytes) {
 // producerID names the runs as idempotent producers of their streams.
 const producerID = "run"
 
-// writeTo makes s the stream that the run appends to.
-func (r *run) writeTo(s *reprise.Stream) { r.writeAs(s, producerID) }
-
-// writeAs is writeTo for the producer of an id.
+// writeAs makes s the stream that the run appends to, as the producer of an id.
 func (r *run) writeAs(s *reprise.Stream, id string) {
 	r.stream = s
 	r.appender = s.Appender(r.host.ctx, &reprise.AppenderOptions{ID: id, Owner: r.owner})
@@ -120,7 +167,7 @@ func (r *run) writeAs(s *reprise.Stream, id string) {
 // do not wait for room. Output does, until the run is to end; the error is then a *reprise.QuotaError.
 func (r *run) persist(patient bool, try func() (reprise.Appended, error)) (reprise.Appended, error) {
 	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
-	stopping := r.stopping
+	stopping := r.Stopping()
 	defer r.waitForRoom(nil)
 	for {
 		appended, err := try()
@@ -219,7 +266,7 @@ func isFull(err error) bool {
 
 // isToEnd reports whether the run is to end, or the interpreter that runs it.
 func (r *run) isToEnd() bool {
-	return r.isStopping() || r.inside != nil && r.inside.isToEnd() || r.judgedOutside != nil && r.judgedOutside()
+	return r.IsStopping() || r.inside != nil && r.inside.isToEnd() || r.judgedOutside != nil && r.judgedOutside()
 }
 
 // dropRest drops the output that the stream has no room for, now that the run is to end.
@@ -262,32 +309,38 @@ func (r *run) tryRecount() error {
 	if err != nil {
 		return err
 	}
-	t, err := count(r.host.ctx, r.stream, info.Tail)
-	if err != nil {
+	last := r.tail
+	if _, err := r.countKept(r.host.ctx, info.Tail); err != nil {
 		return err
 	}
 	r.host.opts.Logger.Error("the store has lost output of an execution that it had acknowledged",
-		"execution", r.id, "tenant", r.key.Tenant, "last", r.tail, "kept", info.Tail)
+		"execution", r.id, "tenant", r.key.Tenant, "last", last, "kept", info.Tail)
 	r.cut = true
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.bytes, r.tail, r.coming = t.bytes, info.Tail, nil
-	if t.from > 1 {
-		r.bytesFrom = t.from
-	}
 	return nil
 }
 
-// end appends the end event. kept is false if the event could not be appended now, but may be later.
-func (r *run) end(e ending) (kept bool) { return r.endWith(nil, e) }
+// countKept counts the output of the stream, which has this tail.
+func (r *run) countKept(ctx context.Context, tail uint64) (tally, error) {
+	t, err := count(ctx, r.stream, tail)
+	if err != nil {
+		return t, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.bytes, r.tail, r.coming = t.bytes, tail, nil
+	if t.from > 1 {
+		r.bytesFrom = t.from
+	}
+	return t, nil
+}
 
-// endWith is end for a run whose last events were not appended yet. They are appended together with the end.
+// end ends the run as its command has ended. kept is false if the end could not be appended now, but may be later.
+func (r *run) end(e command.Ending) (kept bool) { return r.endWith(nil, ending{Ending: r.Judge(e)}) }
+
+// endWith appends the end event, together with events that were not appended yet.
 func (r *run) endWith(events []reprise.Event, e ending) (kept bool) {
 	if r.driven != nil {
-		if !e.judged {
-			e, e.judged = r.judge(e), true
-		}
-		if r.interpreterEnded(e) != nil {
+		if r.interpreterEnded(e.Ending) != nil {
 			return false
 		}
 	}
@@ -296,9 +349,6 @@ func (r *run) endWith(events []reprise.Event, e ending) (kept bool) {
 	}
 	r.host.queue.leave(r)
 	more, at := outputOf(events), time.Now() // the same for each try
-	if !e.judged {
-		e, e.judged = r.judge(e), true
-	}
 	if !e.remembered {
 		e.remembered = true
 		if !r.rememberEnd(&e, at) {
@@ -311,7 +361,7 @@ func (r *run) endWith(events []reprise.Event, e ending) (kept bool) {
 			e.Error = noRoom
 		}
 		r.mu.Lock()
-		e.Bytes, e.BytesFrom = r.bytes.plus(more), r.bytesFrom
+		e.Bytes, e.BytesFrom = r.bytes.Plus(more), r.bytesFrom
 		r.mu.Unlock()
 		end := reprise.Event{Time: at, Format: reprise.FormatMembers, Data: mustMarshal(e)}
 		return r.appender.TryEnd(string(e.Outcome), append(events[:len(events):len(events)], end)...)
@@ -325,15 +375,15 @@ func (r *run) endWith(events []reprise.Event, e ending) (kept bool) {
 		return false // the next server gives it
 	case len(events) > 0 && isFull(err):
 		r.dropRest()
-		return r.end(e)
+		return r.endWith(nil, e)
 	case isFull(err) && len(e.Artifacts)+len(e.ArtifactNotes) > 0: // they do not fit into the reserve of the end
 		e.Artifacts, e.ArtifactNotes = nil, []string{noRoomForList}
-		return r.end(e)
+		return r.endWith(nil, e)
 	case len(events) > 0 && !isOver(err):
 		r.host.opts.Logger.Error("the last output of an execution cannot be kept", "execution", r.id,
 			"tenant", r.key.Tenant, "error", err)
 		r.cut = true
-		return r.end(e)
+		return r.endWith(nil, e)
 	default:
 		r.host.opts.Logger.Error("an execution has no end",
 			"execution", r.id, "tenant", r.key.Tenant, "outcome", e.Outcome, "error", err)

@@ -78,8 +78,8 @@ func (r *run) collect() ([]artifact.File, []string) {
 	defer cancel()
 	ctx, interrupt := context.WithCancelCause(ctx)
 	defer interrupt(nil)
-	r.onStop(func() { interrupt(errCollectStopped) })
-	defer r.onStop(nil)
+	r.OnStop(func() { interrupt(errCollectStopped) })
+	defer r.OnStop(nil)
 	files, notes, err := r.keepArtifacts(ctx)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {

@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/internal/problem"
+	"reprise/internal/execution/command"
+	"reprise/internal/execution/supervisor"
 	"reprise/internal/quota"
 )
 
@@ -20,35 +21,24 @@ const service = "execution"
 
 // ask is a call to the owner of executions.
 type ask struct {
-	Op     askOp          `json:"op"`
+	command.Control
 	Tenant reprise.Tenant `json:"tenant,omitempty"`
 	ID     string         `json:"id,omitempty"`
-	// Signal is for opSignal.
-	Signal string `json:"signal,omitempty"`
-	// Size is for opResize.
-	Size *TTY `json:"size,omitempty"`
-	// Stdin is for opStdin and opStdinOf.
-	Stdin *askStdin `json:"stdin,omitempty"`
 	// Keys are for opProgress.
 	Keys []reprise.StreamKey `json:"keys,omitempty"`
 	// Start is for opInside.
 	Start *askStart `json:"start,omitempty"`
 }
 
-type askOp string
-
+// The operations that the owner of an execution does itself. It passes all others on to the command.
 const (
-	opCancel askOp = "cancel"
-	opSignal askOp = "signal"
-	opResize askOp = "resize"
-	opStdin  askOp = "stdin"
-	// opStdinOf is opStdin by a named writer, which a replica that knows no writers must not take for the former.
-	opStdinOf  askOp = "stdin_of"
-	opFollow   askOp = "follow"
-	opUnfollow askOp = "unfollow"
-	opProgress askOp = "progress"
+	// opCancel ends the execution, which may wait in the queue.
+	opCancel   command.Op = "cancel"
+	opFollow   command.Op = "follow"
+	opUnfollow command.Op = "unfollow"
+	opProgress command.Op = "progress"
 	// opInside starts code in the interpreter of the ID.
-	opInside askOp = "inside"
+	opInside command.Op = "inside"
 )
 
 // askStart is a request to start code. The key is not part of its JSON form.
@@ -59,34 +49,12 @@ type askStart struct {
 	Principal string `json:"principal,omitempty"`
 }
 
-// askStdin is a piece of a StdinWrite.
-type askStdin struct {
-	Offset int64 `json:"offset"`
-	// Exact refuses the piece if Offset is not the accepted one, which it otherwise may be below.
-	Exact  bool   `json:"exact,omitempty"`
-	Writer string `json:"writer,omitempty"`
-	// Data is nil if there is nothing to write.
-	Data []byte `json:"data"`
-	EOF  bool   `json:"eof,omitempty"`
-}
-
 // told is the answer.
 type told struct {
-	Stdin    *toldStdin  `json:"stdin,omitempty"`
-	Progress []*progress `json:"progress,omitempty"`
+	Stdin    *supervisor.Stdin `json:"stdin,omitempty"`
+	Progress []*progress       `json:"progress,omitempty"`
 	// Created is for opInside.
 	Created bool `json:"created,omitempty"`
-}
-
-// toldStdin answers askStdin.
-type toldStdin struct {
-	Stdin
-	// Took is the number of bytes of the piece that were written, or skipped as duplicates.
-	Took int `json:"took"`
-	// Again is true if the command has not read the rest of the piece yet.
-	Again bool `json:"again,omitempty"`
-	// Refused is the error of the write, or nil.
-	Refused *problem.Problem `json:"refused,omitempty"`
 }
 
 // elsewhere returns the other replica that runs an execution, or "" if the execution has ended or runs here.
@@ -142,42 +110,26 @@ func (h *Host) answer(ctx context.Context, from string, body []byte) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	switch a.Op {
-	case opCancel:
-		if r != nil {
-			h.cancelRun(ctx, r)
-		}
-		return nil, nil
-	case opSignal:
-		if r == nil {
-			return nil, errHasEnded
-		}
-		return nil, r.signal(a.Signal)
-	case opResize:
-		if a.Size == nil {
-			break
-		}
-		if r == nil {
-			return nil, errHasEnded
-		}
-		return nil, r.resize(a.Size)
-	case opStdin, opStdinOf:
-		if a.Stdin == nil {
-			break
-		}
-		return mustMarshal(told{Stdin: r.stdinPiece(ctx, a.Stdin)}), nil
-	case opFollow:
-		if r == nil {
-			return nil, errHasEnded
-		}
-		return nil, r.followedFrom(ctx, from)
-	case opUnfollow:
+	switch {
+	case a.Op == opUnfollow:
 		if r != nil {
 			r.unfollowedFrom(from)
 		}
 		return nil, nil
+	case r == nil && a.Op == opCancel:
+		return nil, nil
+	case a.Op == opFollow && r != nil:
+		return nil, r.followedFrom(ctx, from)
 	}
-	return nil, fmt.Errorf("%w: this server does not know the request %q", reprise.ErrUnavailable, a.Op)
+	var taken *command.Taken
+	if err = errHasEnded; r != nil {
+		taken, err = r.Control(ctx, &a.Control)
+	}
+	stdin, err := supervisor.Answer(&a.Control, taken, err)
+	if stdin == nil {
+		return nil, err
+	}
+	return mustMarshal(told{Stdin: stdin}), err
 }
 
 // findStarted is find, but waits for a start that has made the stream and not yet the run.
@@ -214,7 +166,7 @@ func (h *Host) progressOf(ctx context.Context, owner string, keys ...reprise.Str
 	ctx, cancel := context.WithTimeoutCause(ctx, progressPatience,
 		fmt.Errorf("%w: replica %s has not answered", reprise.ErrUnavailable, owner))
 	defer cancel()
-	t, err := h.ask(ctx, owner, ask{Op: opProgress, Keys: keys})
+	t, err := h.ask(ctx, owner, ask{Control: command.Control{Op: opProgress}, Keys: keys})
 	if err != nil {
 		return nil, err
 	}

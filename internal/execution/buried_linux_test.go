@@ -17,7 +17,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
-	"reprise/internal/supervisor"
+	"reprise/internal/execution/supervisor"
 	"reprise/store/memstore"
 )
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
 	"reprise/internal/isolation"
 )
 
@@ -58,10 +59,10 @@ func (c *Caps) heldAt(plan *isolation.Plan) error {
 }
 
 // limits are those of a request within the bounds of the server, whoever has accepted the request.
-func (c *Caps) limits(asked *Limits) Limits {
-	return Limits{
+func (c *Caps) limits(asked *Limits) command.Limits {
+	return command.Limits{
 		OutputBytes: atMost(asked.OutputBytes, c.OutputBytes), MemoryBytes: atMost(asked.MemoryBytes, c.MemoryBytes),
-		Processes: atMost(asked.Processes, c.Processes), CPUTime: atMost(asked.CPUTime, c.CPUTime),
+		Processes: atMost(asked.Processes, c.Processes), CPUTime: time.Duration(atMost(asked.CPUTime, c.CPUTime)),
 	}
 }
 

@@ -3,15 +3,15 @@ package execution
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
 	"reprise"
 	"reprise/internal/backoff"
+	"reprise/internal/execution/command"
+	"reprise/internal/execution/supervisor"
 	"reprise/internal/interpreter"
 	"reprise/internal/quota"
 )
@@ -158,18 +158,18 @@ func (h *Host) createInside(ctx context.Context, inside *run, key reprise.Stream
 	case d.state.Current != nil:
 		return h.attachOr(ctx, key, config, errBusy)
 	}
-	code := newRun(h, key, id, req, nil)
-	code.session, code.config, code.named = inside.session, config, named(key, &req)
+	code := newRun(h, key, req, nil)
+	code.inside, code.session, code.config, code.named = inside, inside.session, config, named(key, &req)
 	code.hold = newHold(time.Duration(req.Hold), h.log.Retention(config))
 	if code.owner, err = h.owner(); err != nil {
 		return nil, false, err
 	}
-	if err := h.admitInside(); err != nil {
+	if err := h.reserve(code); err != nil {
 		return nil, false, err
 	}
 	s, created, err = h.createStream(ctx, code)
 	if err != nil || !created {
-		h.active.Done()
+		h.dismiss(code)
 		return s, false, err
 	}
 	what := interpreter.Code{Number: d.state.Runs + 1, Text: req.Code, Clear: req.Clear}
@@ -181,13 +181,13 @@ func (h *Host) createInside(ctx context.Context, inside *run, key reprise.Stream
 		Timeout: code.timeout(), Grace: code.grace(), Tail: 1,
 	}
 	d.report()
-	code.writeTo(s)
+	code.writeAs(s, producerID)
 	d.current = code
 	if err := d.save(); err != nil {
 		h.opts.Logger.Error("the state of an interpreter cannot be kept", "execution", inside.id, "error", err)
 	}
 	code.announceInside()
-	code.goInside(inside, *d.state.Current)
+	code.goInside(*d.state.Current)
 	return s, true, nil
 }
 
@@ -221,47 +221,40 @@ func (r *run) announceInside() {
 	}
 }
 
-// admitInside counts a run of code, which waits for no turn: its interpreter has one.
-func (h *Host) admitInside() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closing {
-		return fmt.Errorf("%w: no executions are taken any more", reprise.ErrClosed)
-	}
-	h.active.Add(1)
-	return nil
+// coding is what the run of code in an interpreter has in place of a command.
+type coding struct {
+	inside *run // the interpreter; nil for a run with a command
+	code   codeState
+	over   chan struct{} // closed by codeOver
+	// codeOver ends the run, whose end event is kept or cannot be.
+	codeOver func()
+	// signals is held while code gets a signal. It gets none once codeEnded is set, before its end is appended: the
+	// interpreter may then run other code.
+	signals   sync.Mutex
+	codeEnded bool
 }
 
 // goInside makes the run known and sends its code. The caller holds the mu of the interpreter.
-func (r *run) goInside(inside *run, at codeState) {
-	over := make(chan struct{})
-	r.inside, r.codeOver = inside, sync.OnceFunc(func() { close(over) })
-	inside.mu.Lock()
-	isolated := inside.isolated
-	inside.mu.Unlock()
+func (r *run) goInside(at codeState) {
+	r.code, r.over = at, make(chan struct{})
+	r.codeOver = sync.OnceFunc(func() { close(r.over) })
+	isolated := r.inside.state().Isolation
 	r.mu.Lock()
-	r.startedAt, r.isolated = at.Started, isolated
+	r.shown = command.State{StartedAt: at.Started, Isolation: isolated}
 	r.mu.Unlock()
-	h := r.host
-	h.mu.Lock()
-	h.runs[r.key] = r
-	h.mu.Unlock()
-	h.checkOwner(r)
-	go func() {
-		defer h.finished(r)
-		r.attendInside(inside, at, over)
-	}()
+	r.host.admit(r)
 }
 
 // attendInside sends the code, and ends it when that is decided: by the signals of its language, and after the time of
 // grace with its interpreter.
-func (r *run) attendInside(inside *run, at codeState, over <-chan struct{}) {
+func (r *run) attendInside() {
+	inside, at := r.inside, &r.code
 	ctx, cancel := context.WithCancel(r.host.ctx)
 	defer cancel()
 	sending := make(chan struct{})
 	go func() {
 		defer close(sending)
-		r.send(ctx, inside, &at)
+		r.send(ctx)
 	}()
 	defer func() {
 		cancel()
@@ -270,7 +263,7 @@ func (r *run) attendInside(inside *run, at codeState, over <-chan struct{}) {
 	var timeout, patience, again <-chan time.Time
 	interrupts := interpreter.Interrupts(inside.driven.language)
 	interrupt := func() (again <-chan time.Time) {
-		_ = r.signal(interrupts[0])
+		_ = r.signalCode(ctx, interrupts[0])
 		if interrupts = interrupts[1:]; len(interrupts) == 0 {
 			return nil
 		}
@@ -281,21 +274,21 @@ func (r *run) attendInside(inside *run, at codeState, over <-chan struct{}) {
 		defer timer.Stop()
 		timeout = timer.C
 	}
-	stopping := r.stopping
+	stopping := r.Stopping()
 	for {
 		select {
-		case <-over:
+		case <-r.over:
 			return
 		case <-inside.done:
 			return
 		case <-r.host.ctx.Done():
 			return
 		case <-timeout:
-			r.stop(verdict{Outcome: TimedOut})
+			r.Stop(command.Verdict{Outcome: TimedOut})
 		case <-stopping:
 			stopping = nil
 			grace := at.Grace
-			if r.now {
+			if r.IsNow() {
 				grace = 0
 			}
 			timer := time.NewTimer(grace)
@@ -305,16 +298,43 @@ func (r *run) attendInside(inside *run, at codeState, over <-chan struct{}) {
 			again = interrupt()
 		case <-patience:
 			patience = nil
-			inside.stop(verdict{Outcome: Cancelled, Reason: "its code did not end when it was interrupted", Now: true})
+			inside.Stop(command.Verdict{
+				Outcome: Cancelled, Reason: "its code did not end when it was interrupted", Now: true,
+			})
 		}
 	}
 }
 
+// controlCode does what a Control asks of code: its interpreter has the process.
+func (r *run) controlCode(ctx context.Context, c *command.Control) error {
+	switch {
+	case c.Op == command.OpSignal:
+		return r.signalCode(ctx, c.Signal)
+	case c.Stdin != nil:
+		return errStdinNotOpened
+	case c.Op == command.OpResize:
+		return errNoTerminal
+	}
+	return supervisor.Refused(c.Unknown())
+}
+
+// signalCode sends a signal to the interpreter of code that it runs.
+func (r *run) signalCode(ctx context.Context, name string) error {
+	r.signals.Lock()
+	defer r.signals.Unlock()
+	if r.codeEnded {
+		return errHasEnded
+	}
+	_, err := r.inside.Control(ctx, &command.Control{Op: command.OpSignal, Signal: name})
+	return err
+}
+
 // send gives the driver the request, once, however often it is tried.
-func (r *run) send(ctx context.Context, inside *run, at *codeState) {
+func (r *run) send(ctx context.Context) {
 	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
 	for {
-		_, err := inside.writeStdin(ctx, StdinWrite{Writer: inName([]byte(at.Epoch)), Data: bytes.NewReader(at.Input)})
+		w := stdinWriter{to: r.inside}
+		err := w.write(ctx, StdinWrite{Writer: inName([]byte(r.code.Epoch)), Data: bytes.NewReader(r.code.Input)})
 		if err == nil || !errors.Is(err, reprise.ErrUnavailable) || pause.Wait(ctx) != nil {
 			return // an interpreter that stops reading ends, and its code with it
 		}
@@ -343,26 +363,20 @@ func (h *Host) resumeCode(ctx context.Context, inside *run) error {
 	if err != nil {
 		return err
 	}
-	code := newRun(h, key, strings.TrimPrefix(at.Name, namespace),
-		Request{Interpreter: inside.id, Grace: Duration(at.Grace)}, nil)
-	code.session, code.config, code.created = inside.session, info.Config, info.Created
-	if code.owner, err = h.nextOwner(&info); err != nil {
+	code, err := h.takeUp(ctx, &info, Request{Interpreter: inside.id, Grace: Duration(at.Grace)})
+	if err != nil {
 		return err
 	}
-	code.writeAs(s, producerID+"-"+rand.Text())
-	code.tail = info.Tail
-	if counted, err := count(ctx, s, info.Tail); err == nil {
-		code.bytes = counted.bytes
-		if counted.from > 1 {
-			code.bytesFrom = counted.from
-		}
+	code.inside, code.session = inside, inside.session
+	_, _ = code.countKept(ctx, info.Tail) // otherwise its end counts the rest alone
+	if err := h.reserve(code); err != nil {
+		return err
 	}
 	d.current = code
-	h.active.Add(1)
 	if code.tail == 0 {
 		code.announceInside()
 	}
-	code.goInside(inside, at)
+	code.goInside(at)
 	return nil
 }
 
@@ -372,7 +386,7 @@ func (h *Host) startInsideElsewhere(ctx context.Context, owner string, who quota
 ) {
 	req.ID = id
 	t, err := h.ask(ctx, owner, ask{
-		Op: opInside, Tenant: who.Tenant, ID: req.Interpreter,
+		Control: command.Control{Op: opInside}, Tenant: who.Tenant, ID: req.Interpreter,
 		Start: &askStart{req, req.IdempotencyKey, who.Principal},
 	})
 	if err != nil {

@@ -10,12 +10,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"reprise/internal/artifact"
+	"reprise/internal/execution/supervisor"
 	"reprise/internal/isolation"
 	"reprise/internal/spawn"
-	"reprise/internal/supervisor"
 )
 
 // collectorName is the first argument of a collector: a process with the user and the isolation of a command that has
@@ -44,7 +42,7 @@ func (r *run) gather(ctx context.Context, keep func(chunk []byte) error) ([]arti
 	if err != nil {
 		return nil, nil, err
 	}
-	process, conn, err := startCollector(r.host.spawner, plan, dir)
+	process, conn, err := startCollector(r.host.system.Spawner, plan, dir)
 	if missing, ok := errors.AsType[*fs.PathError](err); ok && missing.Op == "chdir" {
 		return nil, []string{fmt.Sprintf("the working directory cannot be entered: %v", missing.Err)}, nil
 	}
@@ -75,7 +73,7 @@ func startCollector(s *spawn.Spawner, plan *isolation.Plan, dir string) (*os.Pro
 	if !canCollect.Load() {
 		return nil, nil, errCannotCollect
 	}
-	conn, far, err := connectedPair()
+	conn, far, err := supervisor.Pair()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -87,28 +85,13 @@ func startCollector(s *spawn.Spawner, plan *isolation.Plan, dir string) (*os.Pro
 	}
 	defer null.Close()
 	process, err := s.StartBy(plan.StartSelf, "", []string{collectorName}, &os.ProcAttr{
-		Dir: dir, Env: append(supervisorEnv(), "GOMEMLIMIT=64MiB"), Files: []*os.File{far, null, null},
+		Dir: dir, Env: append(supervisor.Environ(), "GOMEMLIMIT=64MiB"), Files: []*os.File{far, null, null},
 		Sys: spawn.Session(),
 	})
 	if err != nil {
 		_ = conn.Close()
 	}
 	return process, conn, err
-}
-
-// connectedPair returns two ends that are connected: ours, and one for a process that is this very program.
-func connectedPair() (net.Conn, *os.File, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, os.NewSyscallError("socketpair", err)
-	}
-	near, far := os.NewFile(uintptr(fds[0]), "near end"), os.NewFile(uintptr(fds[1]), "far end")
-	conn, err := net.FileConn(near)
-	_ = near.Close()
-	if err != nil {
-		_ = far.Close()
-	}
-	return conn, far, err
 }
 
 // collectAll makes this process a collector.
@@ -126,4 +109,21 @@ func collectAll() error {
 		return err
 	}
 	return c.Serve(context.Background(), conn.Send)
+}
+
+// Supervise makes this process a supervisor or a collector of artifacts if a Host has started it as one, and does not
+// return then. Every program whose Hosts have an Options.RunsDir, or keep artifacts, calls it first in main.
+func Supervise() {
+	canCollect.Store(true)
+	if len(os.Args) != 1 {
+		return
+	}
+	serve := map[string]func() error{supervisor.Name: supervisor.Serve, collectorName: collectAll}[os.Args[0]]
+	if serve == nil {
+		return
+	}
+	if err := serve(); err != nil {
+		os.Exit(1)
+	}
+	os.Exit(0)
 }

@@ -12,3 +12,6 @@ import (
 func (r *run) gather(ctx context.Context, keep func(chunk []byte) error) ([]artifact.File, []string, error) {
 	return r.artifacts.Collect(ctx, keep)
 }
+
+// Supervise does nothing here.
+func Supervise() {}

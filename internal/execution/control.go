@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
+	"reprise/internal/execution/supervisor"
 )
 
 // whoRuns returns our run of an execution, or the name of the replica that runs it, or neither if the execution has
@@ -26,21 +28,130 @@ func (h *Host) whoRuns(ctx context.Context, tenant reprise.Tenant, id string) (r
 	return r, "", err
 }
 
+// hop passes a Control on towards a command, or does what it asks for: a command.Job, a supervisor, a run of this
+// replica, which has one of the two, or the replica that has the run.
+type hop interface {
+	Control(ctx context.Context, c *command.Control) (*command.Taken, error)
+}
+
+// replicaHop is the replica that runs an execution.
+type replicaHop struct {
+	host   *Host
+	owner  string
+	tenant reprise.Tenant
+	id     string
+}
+
+// Control asks the replica.
+func (a *replicaHop) Control(ctx context.Context, c *command.Control) (*command.Taken, error) {
+	t, err := a.host.ask(ctx, a.owner, ask{Control: *c, Tenant: a.tenant, ID: a.id})
+	return supervisor.Answered(c, t.Stdin, err)
+}
+
+// toward returns the next hop to the command of an execution. The error is errHasEnded if the execution has ended.
+func (h *Host) toward(ctx context.Context, tenant reprise.Tenant, id string) (hop, error) {
+	r, owner, err := h.whoRuns(ctx, tenant, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case r != nil:
+		return r, nil
+	case owner == "":
+		return nil, errHasEnded
+	}
+	return &replicaHop{h, owner, tenant, id}, nil
+}
+
+// control sends a Control to the command of an execution.
+func (h *Host) control(ctx context.Context, tenant reprise.Tenant, id string, c command.Control) error {
+	next, err := h.toward(ctx, tenant, id)
+	if err == nil {
+		_, err = next.Control(ctx, &c)
+	}
+	return err
+}
+
+// Control does what a Control asks of the command of a run of this replica.
+func (r *run) Control(ctx context.Context, c *command.Control) (*command.Taken, error) {
+	switch {
+	case c.Op == opCancel:
+		r.host.cancelRun(ctx, r)
+		return nil, nil
+	case r.inside != nil:
+		return nil, r.controlCode(ctx, c)
+	case c.Stdin != nil && !r.request.StdinOpen:
+		return nil, errStdinNotOpened
+	}
+	next, err := r.started(ctx, c)
+	if errors.Is(err, errPause) {
+		return &command.Taken{Stdin: Stdin{Offset: max(c.Stdin.Offset, 0), Open: true}, Again: true}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	t, err := next.Control(ctx, c)
+	if err == nil && c.Size != nil {
+		r.mu.Lock()
+		r.shown.Resized = c.Size // before the supervisor reports it
+		r.mu.Unlock()
+	}
+	return t, r.endedMeanwhile(supervisor.Refused(err))
+}
+
+// started returns what has the command of the run. A piece of stdin waits for a supervisor, for a while.
+func (r *run) started(ctx context.Context, c *command.Control) (hop, error) {
+	if r.job != nil {
+		return r.job, nil
+	}
+	select {
+	case <-r.ready:
+		return r.remote, nil
+	default:
+	}
+	if c.Stdin == nil {
+		return nil, errNotStartedYet
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*command.PiecePatience, errPause)
+	defer cancel()
+	select {
+	case <-r.ready:
+		return r.remote, nil
+	case <-r.done:
+		return nil, errHasEnded
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// endedMeanwhile returns the error of a call to a supervisor that has ended. A supervisor ends once its end event is in
+// the stream, which is before the run is done.
+func (r *run) endedMeanwhile(err error) error {
+	if !errors.Is(err, reprise.ErrUnavailable) {
+		return err
+	}
+	select {
+	case <-r.done:
+		return errHasEnded
+	default:
+	}
+	s, unknown := r.host.log.Stream(r.host.ctx, r.key)
+	if unknown != nil {
+		return err
+	}
+	if info, unknown := s.Info(r.host.ctx); unknown == nil && info.End != nil {
+		return errHasEnded
+	}
+	return err
+}
+
 // Cancel ends an execution: it sends TERM to all its processes and, after a grace period, KILL. Cancel does not wait
 // for their end, but removes a waiting execution from the queue. Cancelling an ended execution does nothing. The errors
 // are those of Show, and reprise.ErrUnavailable if the replica that runs the execution does not answer.
 func (h *Host) Cancel(ctx context.Context, tenant reprise.Tenant, id string) error {
-	r, owner, err := h.whoRuns(ctx, tenant, id)
-	switch {
-	case err != nil:
-		return err
-	case r != nil:
-		h.cancelRun(ctx, r)
-		return nil
-	case owner == "":
+	err := h.control(ctx, tenant, id, command.Control{Op: opCancel})
+	if errors.Is(err, errHasEnded) {
 		return nil
 	}
-	_, err = h.ask(ctx, owner, ask{Op: opCancel, Tenant: tenant, ID: id})
 	return err
 }
 
@@ -68,20 +179,10 @@ func (h *Host) cancelRun(ctx context.Context, r *run) {
 // *FieldError for an unknown name, reprise.ErrConflict if the command has not been started, reprise.ErrEnded if it has
 // ended, or an error of Cancel.
 func (h *Host) Signal(ctx context.Context, tenant reprise.Tenant, id, name string) error {
-	if _, err := parseSignal(name); err != nil {
-		return err
+	if err := command.CheckSignal(name); err != nil {
+		return invalid("signal", "%v", err)
 	}
-	r, owner, err := h.whoRuns(ctx, tenant, id)
-	switch {
-	case err != nil:
-		return err
-	case r != nil:
-		return r.signal(name)
-	case owner == "":
-		return errHasEnded
-	}
-	_, err = h.ask(ctx, owner, ask{Op: opSignal, Tenant: tenant, ID: id, Signal: name})
-	return err
+	return h.control(ctx, tenant, id, command.Control{Op: command.OpSignal, Signal: name})
 }
 
 // Resize sets the size of the terminal of an execution. If the size changes, the foreground process group of the
@@ -91,17 +192,7 @@ func (h *Host) Resize(ctx context.Context, tenant reprise.Tenant, id string, siz
 	if size.Cols < 1 || size.Cols > maxSize || size.Rows < 1 || size.Rows > maxSize {
 		return invalid("cols", "cols and rows are 1 to %d", maxSize)
 	}
-	r, owner, err := h.whoRuns(ctx, tenant, id)
-	switch {
-	case err != nil:
-		return err
-	case r != nil:
-		return r.resize(&size)
-	case owner == "":
-		return errHasEnded
-	}
-	_, err = h.ask(ctx, owner, ask{Op: opResize, Tenant: tenant, ID: id, Size: &size})
-	return err
+	return h.control(ctx, tenant, id, command.Control{Op: command.OpResize, Size: (*command.Size)(&size)})
 }
 
 // maxSize is the most columns and rows of a terminal.
@@ -112,9 +203,9 @@ const maxSize = 65535
 // WriteStdin waits for the start. The result contains the number of accepted bytes, also with an error.
 //
 // The error is reprise.ErrConflict for an offset beyond the accepted bytes, reprise.ErrEnded if stdin is closed or the
-// command has ended, reprise.ErrInvalid if Data cannot be read, or an error of Cancel. If another replica runs the
-// command, Data is forwarded in pieces. A write at offset -1 then fails with reprise.ErrConflict if another writer has
-// written between two of its pieces. After reprise.ErrUnavailable the last piece may have been accepted.
+// command has ended, reprise.ErrInvalid if Data cannot be read, or an error of Cancel. Data is passed on in pieces. A
+// write at offset -1 fails with reprise.ErrConflict if another writer has written between two of its pieces. After
+// reprise.ErrUnavailable the last piece may have been accepted.
 func (h *Host) WriteStdin(ctx context.Context, tenant reprise.Tenant, id string, w StdinWrite) (Stdin, error) {
 	if w.Writer != "" {
 		if w.Offset < 0 {
@@ -124,17 +215,13 @@ func (h *Host) WriteStdin(ctx context.Context, tenant reprise.Tenant, id string,
 			return Stdin{}, err
 		}
 	}
-	r, owner, err := h.whoRuns(ctx, tenant, id)
-	switch {
-	case err != nil:
+	next, err := h.toward(ctx, tenant, id)
+	if err != nil {
 		return Stdin{}, err
-	case r != nil:
-		return r.writeStdin(ctx, w)
-	case owner == "":
-		return Stdin{}, errHasEnded
 	}
-	far := farStdin{ask: h.stdinAt(owner, tenant, id)}
-	return far.write(ctx, w)
+	f := stdinWriter{to: next}
+	err = f.write(ctx, w)
+	return f.state, err
 }
 
 // Remove removes an execution and frees its name and its key: a start may run them again. It cancels an execution that
@@ -186,7 +273,7 @@ func (h *Host) endElsewhere(ctx context.Context, tenant reprise.Tenant, id strin
 		if owner, err = h.elsewhere(ctx, s); err != nil || owner == "" {
 			break
 		}
-		_, err = h.ask(ctx, owner, ask{Op: opCancel, Tenant: tenant, ID: id})
+		_, err = (&replicaHop{h, owner, tenant, id}).Control(ctx, &command.Control{Op: opCancel})
 		if err != nil && !errors.Is(err, reprise.ErrUnavailable) {
 			break
 		}

@@ -27,19 +27,10 @@
 //
 // # Output
 //
-// Output consists of bytes and is not split at lines. The only rule for text is that a rune is not split over two
-// events: its beginning is held back for at most half a second. Output that is read during an append goes into the next
-// append together, so that a command with many short lines does not wait for each line to become durable. At most 2 MiB
-// wait; above that the pipes are not read, and the command waits. A failing store is retried without limit. Appends use
-// an idempotent producer, so that an append whose answer was lost is not repeated.
-//
-// # Processes
-//
-// A command gets its own session, a few variables of our environment, and no descriptors except the standard three. It
-// gets a cgroup if the cgroup v2 tree is writable; otherwise its processes are found in /proc by session, descent, and
-// a mark in their environment. In both cases the whole tree ends: TERM and then KILL also reach children in other
-// sessions, and no child outlives the command. A child that holds the output open delays the end by at most
-// Options.DrainTimeout.
+// Package command runs a command and cuts its output into the chunks that become events. Output that is read during an
+// append goes into the next append together, so that a command with many short lines does not wait for each line to
+// become durable. At most 2 MiB wait; above that the command waits. A failing store is retried without limit. Appends
+// use an idempotent producer, so that an append whose answer was lost is not repeated.
 //
 // Without Options.RunsDir, commands are children of our process: if it dies, the kernel kills the command, and the next
 // Host kills the rest of its tree.
@@ -52,8 +43,9 @@
 // becomes event n, so that the tail of the stream tells how far the copy has got. After Host.Leave, or the death of our
 // process, commands continue, and the next Host adopts them. See docs/executions.md.
 //
-// The code that runs a command (job with its parts child, tree, pump, spool, stdin and meter) is the same in both
-// cases. session is a job in a supervisor, and remote is a supervisor as seen by its Host.
+// A command.Job runs the command in both cases. What is asked of a command, such as a signal, is one message, a
+// command.Control, which passes each hop between the caller of Host and the Job: the replica that runs the execution,
+// and the supervisor.
 //
 // # Replicas
 //

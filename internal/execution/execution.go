@@ -3,7 +3,7 @@ package execution
 import (
 	"reprise/client"
 	"reprise/internal/artifact"
-	"reprise/internal/isolation"
+	"reprise/internal/execution/command"
 	"reprise/internal/wire"
 )
 
@@ -87,55 +87,27 @@ const (
 // of the command is not read meanwhile, so that the command waits too.
 const WaitingStorage = "storage"
 
-// Outcome is the reason why an execution ended. ExitCode and Signal are how its process ended.
-type Outcome string
-
-// The outcomes. Exited with a code other than 0 is still Exited. Cancelled,
-// TimedOut and LimitExceeded are given when that was decided before the process
-// ended, however it then took it. Lost is a run whose process the Host cannot
-// find again.
+// The outcomes; see package command.
 const (
-	Exited        Outcome = "exited"
-	Signaled      Outcome = "signaled"
-	TimedOut      Outcome = "timed_out"
-	Cancelled     Outcome = "cancelled"
-	LimitExceeded Outcome = "limit_exceeded"
-	FailedToStart Outcome = "failed_to_start"
-	Lost          Outcome = "lost"
+	Exited        = command.Exited
+	Signaled      = command.Signaled
+	TimedOut      = command.TimedOut
+	Cancelled     = command.Cancelled
+	LimitExceeded = command.LimitExceeded
+	FailedToStart = command.FailedToStart
+	Lost          = command.Lost
 )
 
-// What a client is shown of an execution; see package client.
+// What is known of the command of an execution. Bytes counts the output that the stream was given, kept or not.
 type (
-	Window = client.Window
-	Usage  = client.Usage
+	Outcome   = command.Outcome
+	Usage     = command.Usage
+	Bytes     = command.Bytes
+	Isolation = command.Isolation
 )
 
-// Bytes counts the output of each channel that the stream was given, kept or not.
-type Bytes struct {
-	Stdout int64 `json:"stdout"`
-	Stderr int64 `json:"stderr"`
-}
-
-func (b Bytes) plus(more Bytes) Bytes {
-	return Bytes{Stdout: b.Stdout + more.Stdout, Stderr: b.Stderr + more.Stderr}
-}
-
-// Isolation is the isolation in force for a run, which may differ from the requested one.
-type Isolation struct {
-	Level isolation.Level `json:"level"`
-	// Kill is how the whole tree is found when it is killed: by its "cgroup", as descendants of a supervisor that
-	// adopts every orphan ("subreaper"), or by a "scan" of /proc, which a process escapes that leaves its session and
-	// its parent and clears its environment. Elsewhere than on Linux it is the process "group" of the command, which
-	// a process escapes that leaves it.
-	Kill string `json:"kill"`
-	// Memory, Processes and CPU are how a limit is enforced: "kernel", "sampled" (every 100 ms), or "" if there is no
-	// limit.
-	Memory    string `json:"memory_bytes,omitempty"`
-	Processes string `json:"processes,omitempty"`
-	CPU       string `json:"cpu_time,omitempty"`
-	// Layers are those that the process was started with.
-	Layers isolation.Layers `json:"layers,omitzero"`
-}
+// Window is what the stream of an execution keeps; see package client.
+type Window = client.Window
 
 // Time is a time in JSON.
 type Time = wire.Time

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
 )
 
 // ErrCostly is why a screen is not drawn.
@@ -14,7 +15,7 @@ var ErrCostly = errCostly
 func (h *Host) NoteForTest(ctx context.Context, tenant reprise.Tenant, req Request, at time.Time) error {
 	config, code := h.config(&req), 0
 	info := reprise.StreamInfo{Key: keyOf(tenant, req.ID), Config: config, Created: at, Epoch: reprise.NewEpoch()}
-	return h.remember(ctx, &info, &ending{Outcome: Exited, ExitCode: &code}, at)
+	return h.remember(ctx, &info, &ending{Ending: command.Ending{Outcome: Exited, ExitCode: &code}}, at)
 }
 
 // DieForTest makes the Host append nothing more, as if its process had died.

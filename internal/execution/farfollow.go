@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
 )
 
 // farFollow counts the local followers of an execution that another replica runs. It notifies the owner when the first
@@ -77,7 +78,7 @@ func (f *farFollow) run() {
 		follows := f.followers > 0
 		f.host.mu.Unlock()
 		self := f.host.opts.Replica.Name()
-		op := askOp("")
+		op := command.Op("")
 		switch {
 		case (follows || first) && toldBy != self:
 			op = opFollow // also if they have left already: the execution had a follower
@@ -154,7 +155,7 @@ func (f *farFollow) counts(ctx context.Context) bool {
 var errNotFar = errors.New("not run elsewhere")
 
 // tell tells the owner.
-func (f *farFollow) tell(ctx context.Context, op askOp) error {
+func (f *farFollow) tell(ctx context.Context, op command.Op) error {
 	s, err := f.host.Stream(ctx, f.key.Tenant, f.id)
 	var owner string
 	if err == nil {
@@ -166,7 +167,7 @@ func (f *farFollow) tell(ctx context.Context, op askOp) error {
 	case err != nil:
 		return err
 	}
-	_, err = f.host.ask(ctx, owner, ask{Op: op, Tenant: f.key.Tenant, ID: f.id})
+	_, err = f.host.ask(ctx, owner, ask{Control: command.Control{Op: op}, Tenant: f.key.Tenant, ID: f.id})
 	if isOver(err) {
 		return errNotFar
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
 )
 
 // Follow counts a follower of an execution until release is called, for Request.KillOnDisconnect. It is safe for
@@ -60,6 +61,13 @@ func (h *Host) FollowIf(ctx context.Context, tenant reprise.Tenant, id string,
 	return h.Follow(tenant, id)
 }
 
+// following are the followers of a run. It is guarded by the mu of the run.
+type following struct {
+	followers int
+	replicas  map[string]bool // other replicas with followers, each of which counts as one follower
+	alone     *time.Timer     // until the run is cancelled because nobody follows it
+}
+
 // follow counts one more. The caller holds mu.
 func (r *run) follow() {
 	r.followers++
@@ -82,7 +90,7 @@ func (r *run) deserted() {
 	alone := r.followers == 0
 	r.mu.Unlock()
 	if alone {
-		r.stop(verdict{Outcome: Cancelled, Reason: "nobody followed it any more"})
+		r.Stop(command.Verdict{Outcome: Cancelled, Reason: "nobody followed it any more"})
 	}
 }
 

@@ -190,7 +190,7 @@ func (r *run) holdBack(a appended) {
 		select {
 		case <-r.hold.moved:
 		case <-timer.C:
-		case <-r.stopping:
+		case <-r.Stopping():
 			r.hold.lapse()
 		case <-r.host.ctx.Done():
 			r.hold.lapse()

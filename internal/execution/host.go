@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
+	"reprise/internal/execution/supervisor"
 	"reprise/internal/isolation"
 	"reprise/internal/memo"
 	"reprise/internal/quota"
@@ -159,14 +161,13 @@ func (o *Options) withDefaults() (Options, error) {
 // Host runs executions and keeps them as streams of a Log. It is safe for concurrent use.
 // One Host at a time may use the executions in a store, unless each has an Options.Replica.
 type Host struct {
-	log     *reprise.Log
-	opts    Options
-	names   *memo.Book
-	queue   *queue
-	spawner *spawn.Spawner
-	cgroups *cgroups // nil without cgroups, and if supervisors have them
+	log    *reprise.Log
+	opts   Options
+	names  *memo.Book // of the executions that have ended
+	queue  *queue
+	system command.System // for commands that are run here
 
-	supervisors *supervisors // nil where commands are run here
+	supervisors *supervisor.Pool // nil where commands are run here
 
 	// ctx is the context of all appends; it ends when the Host is closed.
 	ctx    context.Context // the life of the Host
@@ -199,7 +200,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open host: %w", err)
 	}
-	heedSignals()
+	command.HeedSignals()
 	if opts != nil && opts.StateDir != "" {
 		if err := clearCode(opts.StateDir); err != nil {
 			return nil, fmt.Errorf("open host: %w", err)
@@ -209,7 +210,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 		log:     log,
 		opts:    o,
 		queue:   newQueue(&o),
-		spawner: spawn.New(),
+		system:  command.System{Spawner: spawn.New(), Logger: o.Logger},
 		runs:    map[reprise.StreamKey]*run{},
 		opening: map[*run]bool{},
 		locked:  map[reprise.StreamKey]chan struct{}{},
@@ -223,13 +224,16 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 	h.ctx, h.giveUp = context.WithCancelCause(context.Background())
 	switch {
 	case o.RunsDir != "":
-		if h.supervisors, err = openSupervisors(&o, h.spawner); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		h.supervisors, err = supervisor.OpenPool(o.RunsDir, h.system.Spawner, supervisor.Options{
+			MaxIdle: o.MaxIdle, DisableCgroups: o.DisableCgroups,
+		})
+		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			h.release()
 			return nil, fmt.Errorf("open host: %w", err)
 		}
 	case !o.DisableCgroups:
-		if h.cgroups, err = openCgroups(h.spawner); err != nil {
-			o.Logger.Info(withoutCgroups, "reason", err)
+		if err = h.system.UseCgroups(); err != nil {
+			o.Logger.Info(command.WithoutCgroups, "reason", err)
 		}
 	}
 	if err := h.adoptAll(ctx); err != nil {
@@ -247,21 +251,9 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 		return nil, fmt.Errorf("open host: %w", err)
 	}
 	if h.supervisors != nil {
-		h.supervisors.warm()
+		h.supervisors.Warm()
 	}
 	return h, nil
-}
-
-// newTree is the tree of a run that is about to be started.
-func (h *Host) newTree(r *run) tree {
-	if h.cgroups != nil {
-		t, err := h.cgroups.newTree(string(r.epoch()))
-		if err == nil {
-			return t
-		}
-		h.opts.Logger.Warn("no cgroup for an execution", "execution", r.id, "error", err)
-	}
-	return newPlainTree(markOf(r.epoch()))
 }
 
 // Counts returns the number of running and waiting executions.
@@ -282,7 +274,7 @@ func (h *Host) Supervisors() (busy, idle int) {
 	if h.supervisors == nil {
 		return 0, 0
 	}
-	return h.supervisors.counts()
+	return h.supervisors.Counts()
 }
 
 // find returns the run of an execution that has not ended, or nil.
@@ -317,26 +309,6 @@ func (h *Host) lock(ctx context.Context, key reprise.StreamKey) (unlock func(), 
 		delete(h.locked, key)
 		close(mine)
 	}, nil
-}
-
-// finished forgets a run that is over.
-func (h *Host) finished(r *run) {
-	h.queue.forgo(r)
-	if r.artifacts != nil {
-		r.artifacts.Close()
-	}
-	h.mu.Lock()
-	if h.runs[r.key] == r { // another replica may have removed it, and the id be used again
-		delete(h.runs, r.key)
-	}
-	h.mu.Unlock()
-	r.mu.Lock()
-	if r.alone != nil {
-		r.alone.Stop()
-	}
-	r.mu.Unlock()
-	close(r.done)
-	h.active.Done()
 }
 
 // stopPatience limits how long Stop waits, in addition to the grace period, until the ends of the cancelled runs are
@@ -413,7 +385,7 @@ func (h *Host) cancelAll(which func(*run) bool) (grace time.Duration) {
 	for _, r := range h.runs {
 		if which(r) {
 			grace = max(grace, r.grace())
-			r.stop(verdict{Outcome: Cancelled, Reason: stopped})
+			r.Stop(command.Verdict{Outcome: Cancelled, Reason: stopped})
 		}
 	}
 	return grace
@@ -431,10 +403,8 @@ func (h *Host) release() {
 	h.giveUp(reprise.ErrClosed)
 	h.leaveReplicas()
 	if h.supervisors != nil {
-		h.supervisors.close()
+		h.supervisors.Close()
 	}
-	if h.cgroups != nil {
-		h.cgroups.close()
-	}
-	h.spawner.Close()
+	h.system.Close()
+	h.system.Spawner.Close()
 }

@@ -13,8 +13,9 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
+	"reprise/internal/execution/supervisor"
 	"reprise/internal/interpreter"
-	"reprise/internal/supervisor"
 )
 
 // An interpreter is an execution: its command is a driver (package interpreter) that reads requests from stdin. Each
@@ -179,14 +180,11 @@ func (r *run) endCode(at time.Time) error {
 		return nil
 	}
 	exit := d.state.Slice.Code
-	r.mu.Lock()
-	isolated := r.isolated
-	r.mu.Unlock()
-	return r.concludeCode(ending{Outcome: Exited, ExitCode: &exit, Isolation: isolated}, at)
+	return r.concludeCode(command.Ending{Outcome: Exited, ExitCode: &exit, Isolation: r.state().Isolation}, at)
 }
 
 // concludeCode is endCode for an ending. The caller holds mu.
-func (r *run) concludeCode(e ending, at time.Time) error {
+func (r *run) concludeCode(e command.Ending, at time.Time) error {
 	d := r.driven
 	code, was := d.current, d.state.Current
 	e.Started, e.DurationMS = ms(was.Started), max(0, at.Sub(was.Started).Milliseconds())
@@ -194,7 +192,7 @@ func (r *run) concludeCode(e ending, at time.Time) error {
 	d.state.Used = at
 	d.shown.Store(&drivenProgress{Runs: d.state.Runs, Used: at, Idle: d.state.Idle})
 	if code != nil {
-		code.processEnded()
+		code.ProcessEnded()
 		code.signals.Lock()
 		code.codeEnded = true
 		code.signals.Unlock()
@@ -223,14 +221,14 @@ func (d *driven) rest(r *run) {
 		idle := d.timer == timer && d.state.Current == nil // after code there is another timer
 		d.mu.Unlock()
 		if idle {
-			r.stop(verdict{Outcome: Cancelled, Reason: fmt.Sprintf("it was idle for %v", d.state.Idle)})
+			r.Stop(command.Verdict{Outcome: Cancelled, Reason: fmt.Sprintf("it was idle for %v", d.state.Idle)})
 		}
 	})
 	d.timer = timer
 }
 
 // interpreterEnded ends the run of the code as its interpreter has ended. It is called before the end of that is kept.
-func (r *run) interpreterEnded(e ending) error {
+func (r *run) interpreterEnded(e command.Ending) error {
 	d := r.driven
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -258,21 +256,21 @@ func (r *run) interpreterEnded(e ending) error {
 	if e.Error != "" {
 		why += ": " + e.Error
 	}
-	return r.concludeCode(ending{
+	return r.concludeCode(command.Ending{
 		Outcome: e.Outcome, ExitCode: e.ExitCode, Signal: e.Signal, Error: why, Limit: e.Limit,
 		OutputTruncated: e.OutputTruncated, ProcessesLeft: e.ProcessesLeft, Isolation: e.Isolation,
 	}, time.Now())
 }
 
 // resumeDriven takes up an interpreter of an earlier server, and the run of code in it, if r is one.
-func (h *Host) resumeDriven(ctx context.Context, r *run, m *remote, info *reprise.StreamInfo) error {
+func (h *Host) resumeDriven(ctx context.Context, r *run, info *reprise.StreamInfo) error {
 	language := info.Config.Labels[labelInterpreter]
 	if language == "" {
 		return nil
 	}
 	d := newDriven(language, 0)
-	d.dir = m.dir
-	if text, err := os.ReadFile(filepath.Join(m.dir, drivenFile)); err == nil {
+	d.dir = r.remote.Dir
+	if text, err := os.ReadFile(filepath.Join(d.dir, drivenFile)); err == nil {
 		_ = json.Unmarshal(text, &d.state)
 	} else {
 		d.state.Used = info.Created

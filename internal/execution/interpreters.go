@@ -11,6 +11,7 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/internal/execution/command"
 	"reprise/internal/interpreter"
 	"reprise/internal/quota"
 )
@@ -73,7 +74,7 @@ func (d *driven) begin(r *run, dir string) {
 }
 
 // planDriver makes the plan of an interpreter run its driver, which is put into a new folder, below dir where it can.
-func (r *run) planDriver(p *plan, dir string) (folder string, err error) {
+func (r *run) planDriver(p *command.Plan, dir string) (folder string, err error) {
 	l := interpreter.Lookup(r.driven.language)
 	code := &language{file: l.File}
 	file, err := code.writeCode(codeDir(r.isolation, dir), l.Driver)
@@ -84,8 +85,8 @@ func (r *run) planDriver(p *plan, dir string) (folder string, err error) {
 	if err = show(r.isolation, folder); err != nil {
 		return folder, err
 	}
-	path := variable(p.Environ, "PATH")
-	find := func(program string) (string, error) { return lookPath(r.isolation.User, program, path) }
+	path := command.Variable(p.Environ, "PATH")
+	find := func(program string) (string, error) { return command.LookPath(r.isolation.User, program, path) }
 	p.Argv, err = l.Argv(find, file)
 	return folder, err
 }
@@ -126,8 +127,8 @@ func (h *Host) OpenInterpreter(ctx context.Context, who *quota.Holder, q Interpr
 	if err != nil {
 		return i, false, err
 	}
-	path := variable(environ(userEnviron(plan.User, os.Environ()), h.opts.PassEnv, req.Env, false), "PATH")
-	find := func(program string) (string, error) { return lookPath(plan.User, program, path) }
+	path := command.Variable(environ(userEnviron(plan.User, os.Environ()), h.opts.PassEnv, req.Env, false), "PATH")
+	find := func(program string) (string, error) { return command.LookPath(plan.User, program, path) }
 	if _, err := l.Argv(find, ""); err != nil {
 		return i, false, invalid("language", "%v", err)
 	}
@@ -259,7 +260,7 @@ func (h *Host) Interrupt(ctx context.Context, tenant reprise.Tenant, id string) 
 		if n > 0 && h.codeEnds(ctx, tenant, i) {
 			return nil
 		}
-		if err := h.Signal(ctx, tenant, i.Running, name); errors.Is(err, errHasEnded) {
+		if err := h.Signal(ctx, tenant, i.Running, name); errors.Is(err, reprise.ErrEnded) {
 			return nil
 		} else if err != nil {
 			return err

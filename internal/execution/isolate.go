@@ -9,6 +9,7 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/internal/execution/command"
 	"reprise/internal/isolation"
 )
 
@@ -144,7 +145,7 @@ func privateEnviron(plan *isolation.Plan, ours []string) []string {
 		return ours
 	}
 	ours = append(ours[:len(ours):len(ours)], "TMPDIR="+plan.Private)
-	if !plan.Opens(variable(ours, "HOME")) {
+	if !plan.Opens(command.Variable(ours, "HOME")) {
 		ours = slices.DeleteFunc(ours, func(entry string) bool { return strings.HasPrefix(entry, "HOME=") })
 		ours = append(ours, "HOME="+plan.Private)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"reprise/internal/execution/command"
 	"reprise/internal/isolation"
 )
 
@@ -45,7 +46,7 @@ func Languages() []string { return slices.Sorted(maps.Keys(languages)) }
 func (l *language) argv(as *isolation.User, path, file string) ([]string, error) {
 	var tried []string
 	for _, interpreter := range l.interpreters {
-		if program, err := lookPath(as, interpreter[0], path); err == nil {
+		if program, err := command.LookPath(as, interpreter[0], path); err == nil {
 			return append(append([]string{program}, interpreter[1:]...), file), nil
 		}
 		tried = append(tried, interpreter[0])

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
 )
 
 // An execution is a stream named "execution:<id>" whose configuration is the request. So
@@ -60,8 +61,8 @@ const (
 // describe returns the public part of a request, without the values of variables, code and stdin.
 func describe(req *Request) meta {
 	m := meta{
-		Command: shorten(req.Command, shownBytes), Language: req.Language,
-		Cwd: shorten(req.Cwd, shownCwd), TTY: req.TTY, Timeout: req.Timeout, Key: req.Key,
+		Command: command.Shorten(req.Command, shownBytes), Language: req.Language,
+		Cwd: command.Shorten(req.Cwd, shownCwd), TTY: req.TTY, Timeout: req.Timeout, Key: req.Key,
 		KillOnDisconnect: req.KillOnDisconnect, Interpreter: req.Interpreter,
 	}
 	room := shownBytes
@@ -70,7 +71,7 @@ func describe(req *Request) meta {
 			m.Argv = append(m.Argv, "...")
 			break
 		}
-		arg = shorten(arg, room)
+		arg = command.Shorten(arg, room)
 		m.Argv = append(m.Argv, arg)
 		room -= len(arg) + 4
 	}
@@ -80,17 +81,15 @@ func describe(req *Request) meta {
 		if len(m.EnvNames) == shownNames {
 			break
 		}
-		m.EnvNames = append(m.EnvNames, shorten(name, shownName))
+		m.EnvNames = append(m.EnvNames, command.Shorten(name, shownName))
 	}
 	return m
 }
 
-// shorten cuts s to about n bytes, between runes, and shows that it did.
-func shorten(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n-incompleteRune([]byte(s[:n]))], "") + "..."
+// shownOf is the part of describe that the started event has.
+func shownOf(req *Request) command.Shown {
+	m := describe(req)
+	return command.Shown{Argv: m.Argv, Command: m.Command, Language: m.Language}
 }
 
 // config is the configuration of the stream of a request.

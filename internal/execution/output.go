@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
 	"reprise/internal/problem"
 )
 
@@ -73,8 +74,8 @@ func (h *Host) Output(ctx context.Context, tenant reprise.Tenant, id, channel st
 	return o, o.look(ctx)
 }
 
-// of is the count of one channel.
-func (b Bytes) of(channel string) int64 {
+// bytesOf is the count of one channel.
+func bytesOf(b Bytes, channel string) int64 {
 	if channel == Stdout {
 		return b.Stdout
 	}
@@ -107,7 +108,7 @@ func (o *Output) look(ctx context.Context) error {
 			return err
 		}
 	}
-	o.size, o.first, o.from = total.of(o.channel), 0, 1
+	o.size, o.first, o.from = bytesOf(total, o.channel), 0, 1
 	if info.Earliest == 1 {
 		return nil
 	}
@@ -115,7 +116,7 @@ func (o *Output) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.first, o.from = o.size-t.bytes.of(o.channel), t.from
+	o.first, o.from = o.size-bytesOf(t.bytes, o.channel), t.from
 	if t.from == 0 { // nothing is kept
 		o.from = upTo + 1
 	}
@@ -179,6 +180,14 @@ func count(ctx context.Context, s *reprise.Stream, upTo uint64) (tally, error) {
 		if err != nil || events.Len() == 0 || events.Last() >= upTo {
 			return t, nil
 		}
+	}
+}
+
+// date sets when a command was started, and how long it is known to have run.
+func (t *tally) date(e *command.Ending) {
+	if !t.started.IsZero() {
+		e.Started = ms(t.started)
+		e.DurationMS = t.last.Sub(t.started).Milliseconds()
 	}
 }
 

@@ -43,6 +43,13 @@ type tenantLine struct {
 	last             uint64 // the number of its last turn
 }
 
+// place is what the queue knows of a run. It is guarded by the mu of the queue.
+type place struct {
+	turn    chan struct{} // closed when it may begin
+	stage   stage
+	arrived uint64 // the number of the run among those that have waited
+}
+
 type sessionKey struct {
 	tenant  reprise.Tenant
 	session string
@@ -64,16 +71,33 @@ func newQueue(opts *Options) *queue {
 }
 
 // enter gives r a turn or lets it wait. The error is a *quota.Error if too many wait, or were started in a minute; then
-// nothing is counted.
+// nothing is counted. A run that another server has accepted is not refused: one that a supervisor has gets its turn
+// whether it fits or not, and any other one its place in the queue. Code has no place of its own, and no turn.
 func (q *queue) enter(r *run) error {
-	if err := q.book.Spend(&r.holder, quota.Starts, 1); err != nil {
-		return err
+	switch {
+	case r.inside != nil:
+	case r.again:
+		q.book.Meet(&r.holder)
+	default:
+		if err := q.book.Spend(&r.holder, quota.Starts, 1); err != nil {
+			return err
+		}
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if r.inside != nil {
+		r.stage = stageRunning
+		return nil
+	}
 	l := q.line(r)
-	if q.fits(l, r) {
+	if r.remote != nil || q.fits(l, r) {
+		q.arrived = max(q.arrived, r.arrived)
 		q.begin(l, r)
+		return nil
+	}
+	if r.again {
+		q.arrived = max(q.arrived, r.arrived)
+		q.await(l, r)
 		return nil
 	}
 	if err := q.mayWait(l, r); err != nil {
@@ -101,30 +125,9 @@ func (q *queue) mayWait(l *line, r *run) error {
 	return nil
 }
 
-// adopt gives a run its turn that has had it before, whether it fits or not.
-func (q *queue) adopt(r *run) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.book.Meet(&r.holder)
-	q.begin(q.line(r), r)
-}
-
-// requeue gives a run a turn or lets it wait that another server has accepted. Its place in the queue is r.arrived.
-func (q *queue) requeue(r *run) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.book.Meet(&r.holder)
-	q.arrived = max(q.arrived, r.arrived)
-	l := q.line(r)
-	if q.fits(l, r) {
-		q.begin(l, r)
-		return
-	}
-	q.await(l, r)
-}
-
 // await lets r wait.
 func (q *queue) await(l *line, r *run) {
+	r.stage = stageQueued
 	l.waiting = append(l.waiting, r)
 	l.tenant.waiting++
 	q.waiting++
@@ -187,7 +190,7 @@ func (q *queue) begin(l *line, r *run) {
 	l.running++
 	l.tenant.running++
 	q.running[r] = true
-	r.begun = true
+	r.stage = stageRunning
 	q.sessions[r.sessionKey()]++
 	close(r.turn)
 }
@@ -195,7 +198,9 @@ func (q *queue) begin(l *line, r *run) {
 // withdraw is leave for a run that did not come about: it does not count as a start.
 func (q *queue) withdraw(r *run) {
 	q.forgo(r)
-	q.book.Refund(&r.holder, quota.Starts, 1)
+	if r.inside == nil {
+		q.book.Refund(&r.holder, quota.Starts, 1)
+	}
 }
 
 // leave frees the place of r, which ran or waited. It is called before the end of r is kept, because a client that sees
@@ -204,18 +209,22 @@ func (q *queue) leave(r *run) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[r.holder.Account]
-	if r.left || r.inside != nil || l == nil { // what runs in an interpreter has no place of its own
-		return
-	}
-	r.left = true
-	if !q.running[r] {
+	switch r.stage {
+	case stageQueued:
+		r.stage = stageWithdrawn
 		q.unwait(l, r)
 		q.forget(r)
+		return
+	case stageRunning:
+		r.stage = stageEnding
+	default:
+		return
+	}
+	if r.inside != nil { // it has no place of its own
 		return
 	}
 	delete(q.running, r)
 	q.ending++
-	r.ending = true
 	l.running--
 	l.tenant.running--
 	if key := r.sessionKey(); q.sessions[key] > 1 {
@@ -238,7 +247,7 @@ func (q *queue) leave(r *run) {
 func (q *queue) hasLeft(r *run) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return r.left
+	return r.stage >= stageEnding
 }
 
 // forgo is leave for a run that is over and no longer counted.
@@ -246,9 +255,11 @@ func (q *queue) forgo(r *run) {
 	q.leave(r)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if r.ending {
-		q.ending--
-		r.ending = false
+	if r.stage == stageEnding {
+		r.stage = stageEnded
+		if r.inside == nil {
+			q.ending--
+		}
 	}
 }
 
@@ -297,10 +308,11 @@ func isEarlier(l *line, r *run, of *line, other *run) bool {
 func (q *queue) status(r *run) Status {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if r.begun || r.inside != nil {
-		return StatusRunning
+	switch r.stage {
+	case stageAccepted, stageQueued, stageWithdrawn:
+		return StatusQueued
 	}
-	return StatusQueued
+	return StatusRunning
 }
 
 // byTenant counts what runs and waits of each tenant that has anything.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
 )
 
 // recover ends the executions without an end that no server runs any more, and kills their remaining processes on this
@@ -22,11 +23,11 @@ func (h *Host) recover(ctx context.Context) error {
 		marks[i] = markOf(left[i].Epoch)
 	}
 	if h.opts.Replica == nil {
-		killMarked(marks) // no process outlives its execution
+		command.KillMarked(marks) // no process outlives its execution
 	} else {
 		// The owner must be fenced off first. If it is only slow, and on this machine too, it would otherwise report
 		// that the killed processes ended by a signal.
-		defer killMarked(marks)
+		defer command.KillMarked(marks)
 	}
 	for _, i := range rand.Perm(len(left)) { // other replicas do the same now, and each begins somewhere else
 		if err := h.takeOver(ctx, &left[i]); err != nil {
@@ -101,18 +102,11 @@ func (h *Host) unended(ctx context.Context) ([]reprise.StreamInfo, error) {
 
 // takeOver ends an execution as lost, unless another replica does so or has done so.
 func (h *Host) takeOver(ctx context.Context, info *reprise.StreamInfo) error {
-	opts := reprise.AppendOptions{}
-	if info.Owner.Fence > 0 || h.opts.Replica != nil {
-		opts.Owner = reprise.Owner{Name: aloneName, Fence: info.Owner.Fence + 1}
+	owner, err := h.nextOwner(info)
+	if err != nil {
+		return err
 	}
-	if h.opts.Replica != nil {
-		me, err := h.owner()
-		if err != nil {
-			return err
-		}
-		opts.Owner.Name = me.Name
-	}
-	duration, err := h.lose(ctx, info, opts)
+	duration, err := h.lose(ctx, info, reprise.AppendOptions{Owner: owner})
 	switch {
 	case err == nil:
 		h.opts.Logger.Warn("an execution was lost",
@@ -149,20 +143,17 @@ func (h *Host) lose(ctx context.Context, info *reprise.StreamInfo, opts reprise.
 	if err != nil {
 		return 0, err
 	}
-	e := ending{
+	e := ending{Ending: command.Ending{
 		Outcome: Lost, Bytes: t.bytes,
 		Error: "the server died while the command ran",
-	}
+	}}
 	if t.from > 1 {
 		e.BytesFrom = t.from
 	}
-	switch {
-	case info.Tail == 0:
-		e.Error = "the server died before the command was started"
-	case !t.started.IsZero():
-		e.Started = ms(t.started)
-		e.DurationMS = t.last.Sub(t.started).Milliseconds()
+	if info.Tail == 0 {
+		e.Error = neverStarted
 	}
+	t.date(&e.Ending)
 	at := time.Now()
 	if err := h.remember(ctx, info, &e, at); err != nil {
 		return 0, err

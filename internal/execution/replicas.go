@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
 	"reprise/replica"
 )
 
@@ -128,5 +129,5 @@ func (r *run) fence() {
 	if hook := r.host.opts.Hooks.Fenced; hook != nil {
 		hook(r.key.Tenant)
 	}
-	r.stop(verdict{Outcome: Lost, Reason: fencedOff, Now: true})
+	r.Stop(command.Verdict{Outcome: Lost, Reason: fencedOff, Now: true})
 }

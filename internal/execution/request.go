@@ -1,7 +1,6 @@
 package execution
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/internal/execution/command"
 	"reprise/internal/problem"
 )
 
@@ -183,9 +183,6 @@ func (r *Request) checkStdin() error {
 	return nil
 }
 
-// sizeOf is a size with the defaults in place of zeros.
-func sizeOf(t *TTY) TTY { return TTY{Cols: cmp.Or(t.Cols, 80), Rows: cmp.Or(t.Rows, 24)} }
-
 // maxGrace bounds how long a command may go on after its timeout, its cancellation or the stop of the server.
 const maxGrace = time.Minute
 
@@ -227,14 +224,17 @@ func (r *Request) checkLimits() error {
 			return invalid(n.field, "is negative")
 		}
 	}
-	if !limitsHeld && onProcesses(&r.Limits) {
+	if !command.HoldsLimits && onProcesses(&r.Limits) {
 		return invalid("limits", "only servers on Linux bound memory, processes and CPU time")
 	}
 	return nil
 }
 
 // onProcesses reports whether any limit applies to processes and not only to the output.
-func onProcesses(l *Limits) bool { return l.MemoryBytes > 0 || l.Processes > 0 || l.CPUTime > 0 }
+func onProcesses(l *Limits) bool {
+	limits := (&Caps{}).limits(l)
+	return limits.OnProcesses()
+}
 
 // input returns the data that the command reads before the data of WriteStdin.
 func (r *Request) input() []byte {

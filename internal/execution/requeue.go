@@ -3,21 +3,19 @@ package execution
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"reprise"
 	"reprise/internal/durable"
+	"reprise/internal/execution/supervisor"
 	"reprise/internal/quota"
-	"reprise/internal/supervisor"
 )
 
-// accepted is a run that waited for its turn when its server ended.
-type accepted struct {
+// waited is a run that waited for its turn when its server ended.
+type waited struct {
 	waiting
 	info   *reprise.StreamInfo
 	suffix string
@@ -28,69 +26,60 @@ type accepted struct {
 // and whose command may have been started: their directory, which is created if missing, holds their state.
 func (h *Host) takeWaiting(
 	open []reprise.StreamInfo, left map[reprise.Epoch]bool, files map[reprise.Epoch]string,
-) []accepted {
-	var queue []accepted
+) []waited {
+	var queue []waited
 	for i := range open {
 		epoch := open[i].Epoch
 		suffix, ok := files[epoch]
 		if !ok {
 			continue
 		}
-		file := h.supervisors.waitingFile(epoch) + suffix
+		file := h.waitingFile(epoch) + suffix
 		w, err := loadWaiting(file)
 		switch {
 		case err != nil:
 			h.opts.Logger.Error("an execution that waited cannot be read", "file", file, "error", err)
-		case h.supervisors.neverBegan(epoch, &w, suffix):
-			queue = append(queue, accepted{w, &open[i], suffix})
+		case h.neverBegan(epoch, &w, suffix):
+			queue = append(queue, waited{w, &open[i], suffix})
 			delete(files, epoch)
 			delete(left, epoch)
 			continue
 		}
 		if suffix == begunSuffix && !left[epoch] {
-			left[epoch] = supervisor.Create(h.supervisors.dirOf(epoch)) == nil
+			left[epoch] = supervisor.Create(h.waitingFile(epoch)) == nil
 		}
 	}
 	for epoch, suffix := range files {
-		_ = os.Remove(h.supervisors.waitingFile(epoch) + suffix)
+		_ = os.Remove(h.waitingFile(epoch) + suffix)
 	}
-	slices.SortFunc(queue, func(a, b accepted) int { return cmp.Compare(a.Arrived, b.Arrived) })
+	slices.SortFunc(queue, func(a, b waited) int { return cmp.Compare(a.Arrived, b.Arrived) })
 	return queue
 }
 
 // requeue lets a run wait again that an earlier server has accepted.
-func (h *Host) requeue(ctx context.Context, a *accepted) error {
+func (h *Host) requeue(ctx context.Context, a *waited) error {
 	r, err := h.acceptedRun(ctx, a)
 	if isOver(err) || errors.Is(err, reprise.ErrFenced) { // it was removed, or another replica has taken it for lost
-		return os.Remove(h.supervisors.waitingFile(a.info.Epoch) + a.suffix)
+		return os.Remove(h.waitingFile(a.info.Epoch) + a.suffix)
 	}
 	if err != nil {
 		return err
 	}
-	h.mu.Lock()
-	h.runs[r.key] = r
-	h.mu.Unlock()
-	h.active.Add(1)
-	h.queue.requeue(r)
-	if r.request.KillOnDisconnect {
-		r.alone = time.AfterFunc(max(h.opts.DisconnectGrace, adoptedGrace), r.deserted)
+	if err := h.reserve(r); err != nil {
+		return err
 	}
 	h.opts.Logger.Info("an execution waits again", "execution", r.id, "tenant", r.key.Tenant)
-	go r.run()
+	h.admit(r)
 	return nil
 }
 
 // acceptedRun creates the run again and takes over its stream.
-func (h *Host) acceptedRun(ctx context.Context, a *accepted) (*run, error) {
-	s, err := h.log.Stream(ctx, a.info.Key)
+func (h *Host) acceptedRun(ctx context.Context, a *waited) (*run, error) {
+	r, err := h.takeUp(ctx, a.info, a.Request)
 	if err != nil {
 		return nil, err
 	}
-	if s.Cursor(0).Epoch != a.info.Epoch {
-		return nil, reprise.ErrNotFound // the id was used again
-	}
-	r := newRun(h, a.info.Key, strings.TrimPrefix(a.info.Key.Name, namespace), a.Request, nil)
-	r.config, r.created, r.tail, r.arrived = a.info.Config, a.info.Created, a.info.Tail, a.Arrived
+	r.arrived = a.Arrived
 	r.holder = quota.Holder{
 		Account: quota.Account{Tenant: a.info.Key.Tenant, Principal: a.Principal},
 		Limits:  a.Quotas, Operator: a.Operator,
@@ -101,10 +90,6 @@ func (h *Host) acceptedRun(ctx context.Context, a *accepted) (*run, error) {
 	if a.Language != "" {
 		r.driven = newDriven(a.Language, a.Idle)
 	}
-	if r.owner, err = h.nextOwner(a.info); err != nil {
-		return nil, err
-	}
-	r.writeAs(s, producerID+"-"+rand.Text())
 	if h.opts.Replica != nil { // see run.claim
 		if err := r.append([]reprise.Event{{Type: Stdout, Format: reprise.FormatBytes}}); err != nil {
 			return nil, err
@@ -114,8 +99,8 @@ func (h *Host) acceptedRun(ctx context.Context, a *accepted) (*run, error) {
 }
 
 // keepAgain is keepWaiting for a run that has a file.
-func (r *run) keepAgain(a *accepted) error {
-	file := r.host.supervisors.waitingFile(r.epoch())
+func (r *run) keepAgain(a *waited) error {
+	file := r.host.waitingFile(r.epoch())
 	r.waitsIn = file
 	if a.Machine != thisMachine() {
 		a.Machine = thisMachine()

@@ -5,182 +5,43 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"reprise"
-	"reprise/internal/artifact"
-	"reprise/internal/isolation"
-	"reprise/internal/quota"
-	"reprise/internal/spawn"
+	"reprise/internal/execution/command"
 )
-
-// run is an execution that has not ended, from its start to its end event. Its job runs here or in a supervisor. In the
-// second case stop is forwarded to the supervisor, and only the supervisor knows the process and its pipes.
-type run struct {
-	*job
-
-	host    *Host
-	key     reprise.StreamKey
-	id      string
-	session string
-	request Request
-	// dir is the directory in which the command works, "" if another server has accepted the request.
-	dir string
-	// isolation is how the command is isolated. It is nil for a run that was found again, until its turn comes.
-	isolation *isolation.Plan
-	config    reprise.StreamConfig
-	stream    *reprise.Stream
-	owner     reprise.Owner // our identity towards the store; zero without replicas
-	holder    quota.Holder  // for whom it is counted
-	created   time.Time
-	named     *recall // what is known of its name; nil for a name of our own
-	hold      *Hold   // nil where no output is held back
-
-	turn chan struct{} // closed when it may begin
-	// Fields of the queue: the number of r among the runs that have waited, whether it had its turn, whether it has
-	// left, and whether it has left and is not over.
-	arrived             uint64
-	begun, left, ending bool
-
-	// waitsIn is the name of its file without the suffix, or ""; see waiting.
-	waitsIn string
-
-	remote *remote       // the supervisor; nil if there is none, or none yet
-	ready  chan struct{} // closed when remote is set
-	worker *worker       // its process, if it is a child of ours
-	link   *link         // to the worker, until it is used
-
-	// Guarded by mu: fenced is set when another replica has taken it over, or may.
-	fenced bool
-	// bytes and tail describe the appended output, in one consistent view.
-	bytes  Bytes
-	tail   uint64
-	coming *counted // including the append under way
-	// bytesFrom is that of ending, if the store has lost output.
-	bytesFrom uint64
-	// fullSince is when output began to wait until there is room for it in the store, zero if none does, and spoolFull
-	// the same of the disk of the supervisor.
-	fullSince, spoolFull time.Time
-	// The followers; see follow.go.
-	followers int
-	replicas  map[string]bool // other replicas with followers, each of which counts as one follower
-	alone     *time.Timer
-
-	// driven is set for an interpreter, and inside for code that runs in one.
-	driven *driven
-	// artifacts are the kept files; nil for none.
-	artifacts *artifact.Collection
-	inside    *run
-	codeOver  func()
-	// signals is held while code gets a signal. It gets none once codeEnded is set, before its end is appended: the
-	// interpreter may then run other code.
-	signals   sync.Mutex
-	codeEnded bool
-
-	// The writer's: what appends to the stream, and whether output was lost that the store had acknowledged or that
-	// was in the spool.
-	appender *reprise.Appender
-	cut      bool
-	// dropped is set once output was dropped because there was no room; then all further output is.
-	dropped bool
-	// hasty is set while events do not wait for room.
-	hasty bool
-	// judgedOutside, if set, reports whether a supervisor has been told or has decided to end the command.
-	judgedOutside func() bool
-	// lostEvents, if set, is called after the store has lost events and before others are appended.
-	lostEvents func() error
-	// last are events that are appended together with the end.
-	last []reprise.Event
-}
-
-func newRun(h *Host, key reprise.StreamKey, id string, req Request, plan *isolation.Plan) *run {
-	r := &run{
-		job: newJob(req.StdinOpen, req.TTY != nil), host: h, key: key, holder: quota.Holder{
-			Account: quota.Account{Tenant: key.Tenant},
-		}, id: id, session: req.Session, request: req, isolation: plan,
-		created: time.Now(), turn: make(chan struct{}), ready: make(chan struct{}),
-	}
-	if plan != nil {
-		r.dir = plan.Access.Dir
-	}
-	return r
-}
-
-// run executes the run from its start to its end. It is called in its own goroutine.
-func (r *run) run() {
-	defer r.host.finished(r)
-	defer r.stdin.end()
-	select {
-	case <-r.turn:
-	case <-r.stopping:
-	case <-r.host.ctx.Done():
-	}
-	switch {
-	case r.isStopping(): // in the queue, or just as its turn came
-		r.end(ending{})
-		r.forgetKept()
-		return
-	case r.isKept() && r.host.ctx.Err() != nil: // the next server starts it
-		r.host.left.Add(1)
-		return
-	}
-	if hook := r.host.opts.Hooks.Started; hook != nil {
-		hook(r.key.Tenant, time.Since(r.created))
-	}
-	if r.host.supervisors != nil {
-		r.runSupervised()
-	} else {
-		r.runHere()
-	}
-}
 
 // runHere runs the command as a child of the server, with which it ends.
 func (r *run) runHere() {
-	t := r.host.newTree(r)
-	defer t.close()
 	folder, err := r.makePlan(r.host.opts.StateDir)
 	defer removeFolder(folder)
-	var c *child
-	if err == nil {
-		c, err = r.launch(r.host.spawner, t)
-	}
 	if err != nil {
-		r.end(ending{Outcome: FailedToStart, Error: err.Error()})
+		r.end(command.Ending{Outcome: FailedToStart, Error: err.Error()})
 		return
 	}
-	defer c.close()
-	if r.driven != nil {
-		r.driven.begin(r, "")
-	}
-	spool := newSpool()
-	var writing sync.WaitGroup
 	var unkept error
-	writing.Go(func() { unkept = r.write(spool) })
-	e := r.attend(c, spool)
-	spool.close()
-	writing.Wait()
-	if unkept != nil {
-		e.OutputTruncated = true
-		if !r.dropped {
-			e.Error = notKept
-		}
+	e := r.job.Run(&r.host.system, r.plan, &command.Output{
+		Started: func() {
+			if r.driven != nil {
+				r.driven.begin(r, "")
+			}
+		},
+		Write: func(chunks []command.Chunk) error {
+			unkept = r.write(chunks)
+			return unkept
+		},
+		Most:    outputBytes,
+		Stalled: r.stalled,
+	})
+	if unkept != nil && !r.dropped {
+		e.Error = notKept
 	}
 	r.end(e)
 }
 
-// launch starts the process.
-func (j *job) launch(s *spawn.Spawner, t tree) (*child, error) {
-	isolated := isolate(t, j.plan.Isolation, j.plan.Limits)
-	j.mu.Lock()
-	j.isolated = isolated
-	j.mu.Unlock()
-	c, err := startChild(s, j.spec(), t)
-	if err == nil {
-		j.started(c)
-	}
-	return c, err
-}
+// outputBytes is the output of a command that waits for the store, above which the command waits. As much again is
+// being appended.
+const outputBytes = 2 << 20
 
 // makePlan makes the plan of the command of the request. Code is written to a new folder, below dir unless another user
 // runs it. folder is "" if there is none, and may be there although makePlan fails.
@@ -193,8 +54,9 @@ func (r *run) makePlan(dir string) (folder string, err error) {
 	}
 	limits := r.host.caps(r.key.Tenant).limits(&req.Limits)
 	r.isolation.Temporary = limits.MemoryBytes
-	p := &plan{
-		ID: r.id, Shown: describe(req), Argv: req.Argv, Cwd: r.host.cwd(r.key.Tenant, req), TTY: req.TTY,
+	p := &command.Plan{
+		ID: r.id, Shown: shownOf(req), Argv: req.Argv, Cwd: r.host.cwd(r.key.Tenant, req),
+		TTY:  (*command.Size)(req.TTY),
 		Mark: markOf(r.epoch()), Input: req.input(), StdinOpen: req.StdinOpen,
 		Timeout: r.timeout(), Grace: r.grace(), Drain: r.host.opts.DrainTimeout,
 		Limits: limits, Isolation: r.isolation,
@@ -220,7 +82,7 @@ func (r *run) makePlan(dir string) (folder string, err error) {
 }
 
 // planProgram sets the arguments of the command. Code is written to a new folder below dir, or where codeDir says.
-func (r *run) planProgram(p *plan, dir string) (folder string, err error) {
+func (r *run) planProgram(p *command.Plan, dir string) (folder string, err error) {
 	req := &r.request
 	switch {
 	case r.driven != nil:
@@ -237,7 +99,7 @@ func (r *run) planProgram(p *plan, dir string) (folder string, err error) {
 		if err = show(r.isolation, folder); err != nil {
 			return folder, err
 		}
-		p.Argv, err = l.argv(r.isolation.User, variable(p.Environ, "PATH"), file)
+		p.Argv, err = l.argv(r.isolation.User, command.Variable(p.Environ, "PATH"), file)
 	}
 	return folder, err
 }

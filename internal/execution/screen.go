@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
 	"reprise/internal/screen"
 )
 
@@ -68,7 +69,7 @@ func (h *Host) Screen(ctx context.Context, tenant reprise.Tenant, id string, on 
 	if err != nil {
 		return Screen{}, err
 	}
-	size := sizeOf(x.TTY)
+	size := command.Size(*x.TTY).WithDefaults()
 	cols := min(cmp.Or(on.Cols, size.Cols), screen.MaxCols)
 	drawn := screen.New(cols, min(cmp.Or(on.Rows, size.Rows), maxCells/cols))
 	seq, err := draw(ctx, s, drawn)

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"syscall"
 
-	"reprise/internal/supervisor"
+	"reprise/internal/execution/supervisor"
 )
 
 // shifts are the differences between the frames of a spool and the events of the stream.
@@ -65,7 +65,7 @@ const blockBytes = 4 << 10
 
 // saveInBrief writes them into the last block of the brief, which needs no space. It reports whether they are there.
 func (s *shifts) saveInBrief(dir string) bool {
-	text, err := os.ReadFile(filepath.Join(dir, briefFile))
+	text, err := os.ReadFile(filepath.Join(dir, supervisor.BriefFile))
 	var b brief
 	if err != nil || json.Unmarshal(text, &b) != nil || b.Run != "" && b.Run != filepath.Base(dir) {
 		return false

@@ -8,39 +8,64 @@ import (
 	"reflect"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"reprise"
-	"reprise/internal/supervisor"
+	"reprise/internal/execution/supervisor"
 )
 
 // TestOutputOfAnEarlierServerIsAcknowledged: a server that takes up a run acknowledges what is in the stream already,
 // which the earlier server may not have done before it died. On a full disk the supervisor waits for that.
 func TestOutputOfAnEarlierServerIsAcknowledged(t *testing.T) {
-	r := newRun(&Host{ctx: t.Context()}, reprise.StreamKey{}, "x", Request{}, nil)
-	box := newMailbox()
-	calls := make(chan call, 1)
-	l := &link{
-		news: box, send: func(c call) error { calls <- c; return nil },
-		close: func() { box.fail(errNoMoreNews) },
+	r := newRun(&Host{ctx: t.Context()}, reprise.StreamKey{}, Request{}, nil)
+	m := &supervisor.Remote{Dir: filepath.Join(t.TempDir(), "run"), Secret: "secret"}
+	if err := supervisor.Create(m.Dir); err != nil {
+		t.Fatal(err)
 	}
-	box.put(&news{Progress: supervisor.Progress{Tail: 5}})
+	listener, err := supervisor.Listen(m.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	calls := make(chan map[string]any, 2)
+	go func() {
+		defer close(calls)
+		raw, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		conn, err := supervisor.Accept(raw, m.Dir, m.Secret)
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		for range 2 {
+			var call map[string]any
+			if conn.Receive(&call) != nil {
+				return
+			}
+			calls <- call
+			_ = conn.Send(supervisor.News{Progress: supervisor.Progress{Tail: 5}})
+		}
+	}()
+	l, err := m.Follow(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.remote, r.reader = m, supervisor.NewReader(m.Dir, 6)
 	over := make(chan error)
 	go func() {
-		_, _, err := r.followLink(l, &remote{}, &tracker{reader: supervisor.NewReader(t.TempDir(), 6)})
+		_, _, err := r.followLink(l)
 		over <- err
 	}()
-	select {
-	case c := <-calls:
-		if c.Op != callAck || c.Ack != 5 {
-			t.Errorf("%+v", c)
-		}
-	case <-time.After(time.Minute):
-		t.Error("nothing is acknowledged")
+	if c := <-calls; c["op"] != "follow" {
+		t.Errorf("%v", c)
 	}
-	l.close()
+	if c := <-calls; c["op"] != "ack" || c["ack"] != 5.0 {
+		t.Errorf("%v", c)
+	}
+	l.Close()
 	<-over
 }
 

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"reprise/internal/execution"
-	"reprise/internal/supervisor"
+	"reprise/internal/execution/supervisor"
 	"reprise/store/memstore"
 )
 

@@ -3,10 +3,10 @@ package execution
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
 	"reprise/internal/quota"
 )
 
@@ -53,8 +53,7 @@ func (h *Host) start(ctx context.Context, who *quota.Holder, req Request) (x Exe
 func (h *Host) startAs(ctx context.Context, who *quota.Holder, req Request, d *driven) (
 	x Execution, created bool, err error,
 ) {
-	id := h.id(who.Tenant, &req)
-	key := keyOf(who.Tenant, id)
+	key := keyOf(who.Tenant, h.id(who.Tenant, &req))
 	config := h.config(&req)
 	if who.Principal != "" {
 		config.Labels[reprise.AccountLabel] = who.Principal
@@ -83,19 +82,21 @@ func (h *Host) startAs(ctx context.Context, who *quota.Holder, req Request, d *d
 		return Execution{}, false, err
 	}
 	defer unlock()
-	r := newRun(h, key, id, req, plan)
+	r := newRun(h, key, req, plan)
+	if h.supervisors == nil {
+		r.job = command.NewJob(req.StdinOpen, req.TTY != nil, r.Decision)
+	}
 	r.holder, r.driven, r.named = *who, d, named
 	if r.owner, err = h.owner(); err != nil {
 		return Execution{}, false, err
 	}
-	err = h.admit(r)
+	err = h.reserve(r)
 	if err == nil && d != nil {
 		var opened func()
 		if opened, err = h.fitsInterpreter(r); err == nil {
 			defer opened()
 		} else {
-			h.queue.withdraw(r)
-			h.active.Done()
+			h.dismiss(r)
 		}
 	}
 	if err != nil {
@@ -107,24 +108,9 @@ func (h *Host) startAs(ctx context.Context, who *quota.Holder, req Request, d *d
 	r.config, r.hold = config, newHold(time.Duration(req.Hold), h.log.Retention(config))
 	stream, created, err := h.create(ctx, r)
 	if err != nil || !created {
-		h.queue.withdraw(r)
-		h.active.Done()
+		h.dismiss(r)
 	}
 	return h.started(ctx, stream, created, err, named, &config)
-}
-
-// admit finds a place for a run, which r has until it is finished.
-func (h *Host) admit(r *run) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closing {
-		return fmt.Errorf("%w: no executions are taken any more", reprise.ErrClosed)
-	}
-	if err := h.queue.enter(r); err != nil {
-		return err
-	}
-	h.active.Add(1)
-	return nil
 }
 
 // attach finds the execution that was started by an equal request, while none can be started.
@@ -178,22 +164,18 @@ func (h *Host) create(ctx context.Context, r *run) (s *reprise.Stream, created b
 		return nil, false, err
 	}
 	if created {
-		r.writeTo(s)
-		h.mu.Lock()
-		h.runs[r.key] = r
-		h.mu.Unlock()
+		r.writeAs(s, producerID)
 		if err := r.keepWaiting(); err != nil {
 			h.opts.Logger.Error("an execution that has to wait cannot be written down", "execution", r.id,
 				"tenant", r.key.Tenant, "error", err)
-			r.stop(verdict{Outcome: FailedToStart, Reason: "it has to wait, and that cannot be kept: " + err.Error()})
+			r.Stop(command.Verdict{
+				Outcome: FailedToStart, Reason: "it has to wait, and that cannot be kept: " + err.Error(),
+			})
 		}
-		h.checkOwner(r)
-		go r.run()
+		h.admit(r)
 	}
 	return s, created, nil
 }
-
-func (r *run) cancel() { r.stop(verdict{Outcome: Cancelled}) }
 
 // grace is the time between TERM and KILL.
 func (r *run) grace() time.Duration {
@@ -203,5 +185,3 @@ func (r *run) grace() time.Duration {
 	}
 	return atMost(grace, r.host.caps(r.key.Tenant).Grace)
 }
-
-func (r *run) epoch() reprise.Epoch { return r.stream.Cursor(0).Epoch }

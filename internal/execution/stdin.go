@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"slices"
-	"sync"
-	"time"
 
 	"reprise"
+	"reprise/internal/execution/command"
 )
 
 // StdinWrite is data for the stdin of an execution.
@@ -27,222 +24,92 @@ type StdinWrite struct {
 	Data io.Reader
 	// EOF closes stdin after Data.
 	EOF bool
-
-	// exact refuses an Offset below the accepted one too.
-	exact bool
 }
 
 // Stdin is the state of the stdin of an execution.
-type Stdin struct {
-	// Offset is the number of bytes written to the command, by the named writer if the write named one.
-	Offset int64 `json:"offset"`
-	Open   bool  `json:"open"`
+type Stdin = command.Stdin
+
+// pieceBytes is the number of bytes of stdin in one Control. The encoding adds a third.
+const pieceBytes = 256 << 10
+
+// stdinWriter writes to the stdin of a command in pieces, wherever it runs.
+type stdinWriter struct {
+	to    hop
+	state Stdin // as the command's owner has told last
 }
 
-// stdin writes to the stdin of a command.
-type stdin struct {
-	turn   chan struct{} // holds a token while a write is under way
-	tty    bool
-	wanted bool // the request opens it
-
-	mu     sync.Mutex
-	file   *os.File // nil before the start and after the end
-	offset int64
-	open   bool
-	line   bool // the last byte ended a line
-	closed bool // permanently: the run is over
-	// writers are the named writers, ordered by their last write, the newest at the end.
-	writers []stdinOf
-}
-
-// stdinOf is the number of bytes of one writer.
-type stdinOf struct {
-	writer string
-	offset int64
-}
-
-// maxWriters is the maximum number of remembered writers.
-const maxWriters = 256
-
-// newStdin returns a stdin whose turn is taken until start has returned.
-func newStdin(open, tty bool) *stdin {
-	s := &stdin{turn: make(chan struct{}, 1), open: open, wanted: open, tty: tty, line: true}
-	s.turn <- struct{}{}
-	return s
-}
-
-// start gives the input of the request, then lets others write.
-func (s *stdin) start(file *os.File, input []byte, open bool) {
-	defer func() { <-s.turn }()
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return
+// write does one StdinWrite.
+func (f *stdinWriter) write(ctx context.Context, w StdinWrite) error {
+	if w.Data == nil {
+		_, err := f.send(ctx, &command.Piece{Offset: w.Offset, Writer: w.Writer, EOF: w.EOF})
+		return err
 	}
-	s.file, s.open = file, true
-	s.mu.Unlock()
-	if len(input) > 0 {
-		_, _ = s.copy(context.Background(), input) // what the command does not read is its own affair
-	}
-	if !open {
-		s.shut()
-	}
-}
-
-// end refuses all further writes and releases a waiting one.
-func (s *stdin) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed, s.open = true, false
-	if s.file != nil && !s.tty {
-		_ = s.file.Close()
-	} else if s.file != nil {
-		_ = s.file.SetWriteDeadline(time.Unix(1, 0))
-	}
-	s.file = nil
-}
-
-// state returns the state of stdin, or of one writer.
-func (s *stdin) state(writer string) Stdin {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if writer == "" {
-		return Stdin{Offset: s.offset, Open: s.open}
-	}
-	for i := range s.writers {
-		if s.writers[i].writer == writer {
-			return Stdin{Offset: s.writers[i].offset, Open: s.open}
-		}
-	}
-	return Stdin{Open: s.open}
-}
-
-// count adds n bytes to the count of a named writer.
-func (s *stdin) count(writer string, n int) {
-	if writer == "" || n == 0 {
-		return
-	}
-	at := stdinOf{writer: writer, offset: int64(n)}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.writers = slices.DeleteFunc(s.writers, func(w stdinOf) bool {
-		if w.writer == writer {
-			at.offset += w.offset
-		}
-		return w.writer == writer
-	})
-	if len(s.writers) == maxWriters {
-		s.writers = slices.Delete(s.writers, 0, 1)
-	}
-	s.writers = append(s.writers, at)
-}
-
-// write performs one StdinWrite. The caller holds the turn. took is the number of bytes of Data that were written or
-// skipped.
-func (s *stdin) write(ctx context.Context, w StdinWrite) (took int64, err error) {
-	skip := int64(0)
-	if w.Offset >= 0 {
-		at := s.state(w.Writer).Offset
-		if w.Offset > at || w.exact && w.Offset != at {
-			return 0, fmt.Errorf("%w: stdin at offset %d, the command has been given %d bytes",
-				reprise.ErrConflict, w.Offset, at)
-		}
-		skip = at - w.Offset
-	}
-	if w.Data != nil {
-		if took, err = s.copyFrom(ctx, &w, skip); err != nil {
-			return took, err
-		}
-	} else if !s.state("").Open && !w.EOF {
-		return 0, fmt.Errorf("%w: stdin is closed", reprise.ErrEnded)
-	}
-	if w.EOF {
-		s.shut()
-	}
-	return took, nil
-}
-
-// copyFrom writes the bytes of w.Data after the first skip bytes. took counts both.
-func (s *stdin) copyFrom(ctx context.Context, w *StdinWrite, skip int64) (took int64, err error) {
-	if took, err = io.CopyN(io.Discard, w.Data, skip); err != nil {
-		if errors.Is(err, io.EOF) {
-			return took, nil // all of it was given before
-		}
-		return took, fmt.Errorf("%w: stdin: %w", reprise.ErrInvalid, err)
-	}
-	buf := make([]byte, chunkBytes)
+	at := command.Piece{Offset: w.Offset, Writer: w.Writer}
+	buf := make([]byte, pieceBytes)
+	sent := false
 	for {
-		n, err := w.Data.Read(buf)
-		if n > 0 {
-			written, err := s.copy(ctx, buf[:n])
-			s.count(w.Writer, written)
-			if took += int64(written); err != nil {
-				return took, err
+		n, err := w.Data.Read(buf) // a single read, since the source may be a person who types
+		last := errors.Is(err, io.EOF)
+		if err != nil && !last {
+			return fmt.Errorf("%w: stdin: %w", reprise.ErrInvalid, err)
+		}
+		if n > 0 || !sent { // the first goes in any case: it is checked by the owner
+			if err := f.piece(ctx, &at, buf[:n]); err != nil {
+				return err
 			}
+			sent = true
+		}
+		if last {
+			break
+		}
+	}
+	if !w.EOF {
+		return nil
+	}
+	at.Data, at.EOF = nil, true
+	given := f.state.Offset
+	_, err := f.send(ctx, &at)
+	if errors.Is(err, reprise.ErrEnded) { // the command has taken everything and has ended: its stdin is closed
+		f.state = Stdin{Offset: given}
+		return nil
+	}
+	return err
+}
+
+// piece sends a piece until the command has accepted all of it, and advances at.
+func (f *stdinWriter) piece(ctx context.Context, at *command.Piece, data []byte) error {
+	for {
+		at.Data = data
+		t, err := f.send(ctx, at)
+		if err != nil {
+			return err
+		}
+		if at.Offset < 0 {
+			// The next piece must continue exactly here. If another writer has written there, the piece would be
+			// skipped as a duplicate and be lost silently.
+			at.Offset, at.Exact = t.Offset, true
+		} else {
+			at.Offset += int64(t.Took)
+		}
+		if data = data[t.Took:]; !t.Again {
+			return nil
+		}
+	}
+}
+
+// send sends a piece once. While the command does not read it, the piece is sent again.
+func (f *stdinWriter) send(ctx context.Context, p *command.Piece) (*command.Taken, error) {
+	for {
+		t, err := f.to.Control(ctx, command.Give(p))
+		if t != nil {
+			f.state = t.Stdin
 		}
 		switch {
-		case errors.Is(err, io.EOF):
-			return took, nil
 		case err != nil:
-			return took, fmt.Errorf("%w: stdin: %w", reprise.ErrInvalid, err)
+			return nil, err
+		case t.Again && t.Took == 0:
+			continue
 		}
-	}
-}
-
-// copy writes p and counts the written bytes. It blocks until the command reads.
-func (s *stdin) copy(ctx context.Context, p []byte) (n int, err error) {
-	s.mu.Lock()
-	file := s.file
-	ok := s.open && file != nil
-	if ok {
-		_ = file.SetWriteDeadline(time.Time{})
-	}
-	s.mu.Unlock()
-	if !ok {
-		return 0, fmt.Errorf("%w: stdin is closed", reprise.ErrEnded)
-	}
-	interrupted := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(interrupted)
-		_ = file.SetWriteDeadline(time.Unix(1, 0))
-	})
-	n, err = file.Write(p)
-	if !stop() {
-		<-interrupted // or it would hit the next write
-	}
-	s.mu.Lock()
-	s.offset += int64(n)
-	if n > 0 {
-		s.line = p[n-1] == '\n'
-	}
-	s.mu.Unlock()
-	if err != nil && ctx.Err() != nil {
-		return n, context.Cause(ctx)
-	}
-	if err != nil {
-		return n, fmt.Errorf("%w: the command does not read: %w", reprise.ErrEnded, err)
-	}
-	return n, nil
-}
-
-// shut lets the command find the end of its stdin.
-func (s *stdin) shut() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.open || s.file == nil {
-		return
-	}
-	s.open = false
-	if !s.tty {
-		_ = s.file.Close()
-		return
-	}
-	// A terminal has no end of file. The end-of-file character makes the reader return its pending line, and means the
-	// end only if that is empty.
-	const eof = "\x04"
-	_ = s.file.SetWriteDeadline(time.Now().Add(time.Second)) // the terminal may be full
-	_, _ = s.file.WriteString(eof)
-	if !s.line {
-		_, _ = s.file.WriteString(eof)
+		return t, nil
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"reprise/internal/execution"
-	"reprise/internal/supervisor"
+	"reprise/internal/execution/supervisor"
 )
 
 // keepsSilent puts a listener in the place of the supervisor of a run. It accepts connections and answers none of their

@@ -15,8 +15,9 @@ import (
 	"reprise"
 	"reprise/internal/artifact"
 	"reprise/internal/backoff"
+	"reprise/internal/execution/command"
+	"reprise/internal/execution/supervisor"
 	"reprise/internal/isolation"
-	"reprise/internal/supervisor"
 )
 
 // This file is the Host's side of a run in a supervisor: it passes the command on, and copies the spool into the
@@ -51,10 +52,7 @@ type brief struct {
 	Shifts *shifts `json:"shifts,omitempty"`
 }
 
-const (
-	briefFile = "run.json"
-	shiftFile = "shift"
-)
+const shiftFile = "shift"
 
 // thisMachine names the boot of this machine and our process namespace, without which no process of a run is left.
 var thisMachine = sync.OnceValue(func() string {
@@ -65,7 +63,7 @@ var thisMachine = sync.OnceValue(func() string {
 
 // loadBrief reads the brief in the directory of a run. If it is missing, there is no stdin.
 func loadBrief(dir string) (b brief) {
-	if text, err := os.ReadFile(filepath.Join(dir, briefFile)); err == nil {
+	if text, err := os.ReadFile(filepath.Join(dir, supervisor.BriefFile)); err == nil {
 		_ = json.Unmarshal(text, &b)
 	}
 	if b.Run != "" && b.Run != filepath.Base(dir) {
@@ -77,7 +75,7 @@ func loadBrief(dir string) (b brief) {
 // save writes the brief over that of an earlier run in the same directory. It is not truncated first: some file systems
 // begin to write a file to the disk when it is closed after that.
 func (b *brief) save(dir string) error {
-	f, err := os.OpenFile(filepath.Join(dir, briefFile), os.O_WRONLY|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, supervisor.BriefFile), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
@@ -90,42 +88,58 @@ func (b *brief) save(dir string) error {
 	return errors.Join(err, statErr, f.Close())
 }
 
+// supervised is what a Host has of a run whose command is in a supervisor. It belongs to the goroutine that follows the
+// supervisor.
+type supervised struct {
+	remote *supervisor.Remote // nil if there is none, or none yet
+	ready  chan struct{}      // closed when remote has the command
+	worker *supervisor.Worker // its process, if it is a child of ours
+	link   *supervisor.Link   // to the worker, until it is used
+	folder string             // of the code of another user's command, or ""
+
+	// The position of the run in its spool.
+	reader *supervisor.Reader
+	shifts shifts
+
+	// last are events that are appended together with the end.
+	last []reprise.Event
+	// judgedOutside, if set, reports whether the supervisor has been told or has decided to end the command.
+	judgedOutside func() bool
+}
+
 // runSupervised runs the command under a supervisor.
 func (r *run) runSupervised() {
-	s := r.host.supervisors
-	m := &remote{dir: s.dirOf(r.epoch()), secret: s.secret}
-	t := &tracker{reader: supervisor.NewReader(m.dir, 1)}
+	r.remote = r.host.supervisors.Remote(string(r.epoch()))
+	r.reader = supervisor.NewReader(r.remote.Dir, 1)
 	err := r.beginKept()
 	if err == nil {
-		err = r.handOver(m, t)
+		err = r.handOver()
 	}
 	if err != nil {
-		_ = os.RemoveAll(m.dir)
-		removeFolder(m.folder)
-		if r.end(ending{Outcome: FailedToStart, Error: err.Error()}) {
+		_ = os.RemoveAll(r.remote.Dir)
+		removeFolder(r.folder)
+		if r.end(command.Ending{Outcome: FailedToStart, Error: err.Error()}) {
 			r.forgetKept()
 		}
 		return
 	}
 	r.forgetKept()
-	r.followRemote(m, t)
+	r.followRemote()
 }
 
 // handOver gives the command to a supervisor.
-func (r *run) handOver(m *remote, t *tracker) error {
+func (r *run) handOver() error {
 	s := r.host.supervisors
-	w, err := s.makeDir(m.dir)
+	w, err := s.MakeDir(r.remote.Dir)
 	if err != nil {
 		return err
 	}
-	o, err := r.makeOrder(m, t)
+	o, err := r.makeOrder()
 	if err != nil {
-		if w != nil {
-			s.put(w, false)
-		}
+		s.PutBack(w)
 		return err
 	}
-	w, l, err := s.give(o, w)
+	w, l, err := s.Give(o, w)
 	if err != nil {
 		return err
 	}
@@ -135,91 +149,80 @@ func (r *run) handOver(m *remote, t *tracker) error {
 }
 
 // makeOrder writes the files in the directory of the run, and returns the order to start its command.
-func (r *run) makeOrder(m *remote, t *tracker) (*order, error) {
-	folder, err := r.makePlan(m.dir)
-	if folder != "" && filepath.Dir(folder) != m.dir {
-		m.folder = folder
+func (r *run) makeOrder() (*supervisor.Order, error) {
+	dir := r.remote.Dir
+	folder, err := r.makePlan(dir)
+	if folder != "" && filepath.Dir(folder) != dir {
+		r.folder = folder
 	}
 	if err != nil {
 		return nil, err
 	}
 	if r.tail > 0 { // it was claimed while it waited
-		t.shifts.move(1, r.tail)
-		if err := t.shifts.save(m.dir); err != nil {
+		r.shifts.move(1, r.tail)
+		if err := r.shifts.save(dir); err != nil {
 			return nil, err
 		}
 	}
 	b := brief{
-		Run:              filepath.Base(m.dir),
+		Run:              filepath.Base(dir),
 		StdinOpen:        r.request.StdinOpen,
 		KillOnDisconnect: r.request.KillOnDisconnect,
 		Grace:            r.grace(),
 		Machine:          thisMachine(),
 	}
 	b.Principal, b.Operator = r.holder.Principal, r.holder.Operator
-	b.Artifacts, b.Folder, b.Attempt = r.artifacts, m.folder, rand.Text()
+	b.Artifacts, b.Folder, b.Attempt = r.artifacts, r.folder, rand.Text()
 	if b.Artifacts != nil {
 		b.Isolation = r.isolation
 	}
-	if err := b.save(m.dir); err != nil {
+	if err := b.save(dir); err != nil {
 		return nil, err
 	}
 	if r.driven != nil {
-		r.driven.begin(r, m.dir)
+		r.driven.begin(r, dir)
 	}
-	return &order{
-		Dir: m.dir, Secret: m.secret, SpoolBytes: r.host.opts.SpoolBytes,
-		DisableCgroups: r.host.opts.DisableCgroups, Plan: r.plan, Attempt: b.Attempt,
-	}, nil
-}
-
-// tracker is the position of a run in its spool.
-type tracker struct {
-	reader *supervisor.Reader
-	shifts shifts
+	return &supervisor.Order{Dir: dir, SpoolBytes: r.host.opts.SpoolBytes, Plan: r.plan, Attempt: b.Attempt}, nil
 }
 
 // realign records that events or frames were lost: the next frame becomes the event after the tail.
-func (r *run) realign(m *remote, t *tracker, next uint64) error {
-	if t.shifts.next(r.tail) == next {
+func (r *run) realign(next uint64) error {
+	if r.shifts.next(r.tail) == next {
 		return nil
 	}
 	r.cut = true
-	moved := shifts{Cut: true, Steps: slices.Clone(t.shifts.Steps), Saves: t.shifts.Saves}
+	moved := shifts{Cut: true, Steps: slices.Clone(r.shifts.Steps), Saves: r.shifts.Saves}
 	moved.move(next, r.tail)
-	if err := moved.save(m.dir); err != nil {
+	if err := moved.save(r.remote.Dir); err != nil {
 		return err
 	}
-	t.shifts = moved
+	r.shifts = moved
 	return nil
 }
 
 // followRemote brings the output of the command into the stream until it ends, or until the Host goes.
-func (r *run) followRemote(m *remote, t *tracker) {
-	r.mu.Lock()
-	r.remote = m
-	r.mu.Unlock()
+func (r *run) followRemote() {
 	close(r.ready)
-	defer t.reader.Close()
-	stopForwarding := r.forwardStop(m)
+	defer func() { r.reader.Close() }()
+	stopForwarding := r.forwardStop()
 	defer stopForwarding()
 	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
 	for {
-		l, err := r.openLink(m)
+		l, err := r.openLink()
 		if err == nil {
-			e, ok, ferr := r.followLink(l, m, t)
+			e, ok, ferr := r.followLink(l)
 			if ok {
-				r.concludeRemote(l, m, e)
+				r.concludeRemote(l, e)
 				return
 			}
-			l.close()
+			l.Close()
 			err = ferr
 		}
 		if r.host.ctx.Err() != nil {
 			r.leave()
 			return
 		}
-		if r.buried(m, t, err) {
+		if r.buried(err) {
 			return
 		}
 		if pause.Wait(r.host.ctx) != nil {
@@ -233,12 +236,12 @@ func (r *run) followRemote(m *remote, t *tracker) {
 func (r *run) leave() {
 	r.host.left.Add(1)
 	if r.worker != nil {
-		r.worker.left.Store(true)
+		r.worker.Leave()
 	}
 }
 
 // forwardStop tells the supervisor when the command is to end, until it has answered that or stop is called.
-func (r *run) forwardStop(m *remote) (stop func()) {
+func (r *run) forwardStop() (stop func()) {
 	ctx, cancel := context.WithCancel(r.host.ctx)
 	done := make(chan struct{})
 	go func() {
@@ -246,18 +249,13 @@ func (r *run) forwardStop(m *remote) (stop func()) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.stopping:
+		case <-r.Stopping():
 		}
-		r.mu.Lock()
-		v := verdict{Outcome: Cancelled}
-		if r.verdict != nil {
-			v = *r.verdict
-		}
-		r.mu.Unlock()
+		v := r.Verdict()
 		pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
 		for {
 			// A supervisor that stands still is asked again. The first verdict counts: a repeated one changes nothing.
-			_, err := m.call(ctx, call{Op: callStop, Verdict: &v})
+			_, err := r.remote.Control(ctx, &command.Control{Op: command.OpStop, Verdict: &v})
 			if err == nil || errors.Is(err, reprise.ErrEnded) || pause.Wait(ctx) != nil {
 				return
 			}
@@ -270,42 +268,34 @@ func (r *run) forwardStop(m *remote) (stop func()) {
 }
 
 // openLink returns the link to the supervisor. The link that it was started over serves until it fails.
-func (r *run) openLink(m *remote) (*link, error) {
+func (r *run) openLink() (*supervisor.Link, error) {
 	if l := r.link; l != nil {
 		r.link = nil
 		return l, nil
 	}
-	return dialLink(r.host.ctx, m)
+	return r.remote.Follow(r.host.ctx)
 }
 
 // followLink processes the messages of a supervisor until the command has ended and all of its output is in the stream.
-func (r *run) followLink(l *link, m *remote, t *tracker) (e ending, ended bool, err error) {
-	defer context.AfterFunc(r.host.ctx, l.close)()
-	acks := receipts{link: l}
-	defer acks.stop()
-	r.judgedOutside = l.news.isJudged
+func (r *run) followLink(l *supervisor.Link) (e command.Ending, ended bool, err error) {
+	defer context.AfterFunc(r.host.ctx, l.Close)()
+	r.judgedOutside = l.IsJudged
 	defer func() { r.judgedOutside = nil }()
 	var stalled time.Duration
-	known := t.reader.Next() - 1 // in the stream by an earlier server, which may have died before it said so
+	known := r.reader.Next() - 1 // in the stream by an earlier server, which may have died before it said so
 	for {
-		n, err := l.news.take(acks.timer())
-		if err == nil && n == nil {
-			err = acks.send()
-		}
+		n, err := l.Take()
 		if err != nil {
-			return ending{}, false, err
-		}
-		if n == nil {
-			continue
+			return command.Ending{}, false, err
 		}
 		r.learn(n, &stalled)
 		if known > 0 {
-			_ = acks.add(known, 0)
+			_ = l.Kept(known, 0)
 			known = 0
 		}
-		for t.reader.Next() <= n.Tail {
-			f, err := r.readFrames(m, t, n.Tail)
-			if err == nil && n.Ended != nil && r.endsWith(&f) && t.reader.Next() > n.Tail {
+		for r.reader.Next() <= n.Tail {
+			f, err := r.readFrames(n.Tail)
+			if err == nil && n.Ended != nil && r.endsWith(&f) && r.reader.Next() > n.Tail {
 				r.last = f.events
 				break
 			}
@@ -313,14 +303,14 @@ func (r *run) followLink(l *link, m *remote, t *tracker) (e ending, ended bool, 
 				err = r.appendFrames(f.events)
 			}
 			if err != nil {
-				return ending{}, false, err
+				return command.Ending{}, false, err
 			}
-			if err := acks.add(t.reader.Next()-1, f.size); err != nil && n.Ended == nil {
-				return ending{}, false, err
+			if err := l.Kept(r.reader.Next()-1, f.size); err != nil && n.Ended == nil {
+				return command.Ending{}, false, err
 			}
 		}
 		if n.Ended != nil {
-			r.processEnded()
+			r.ProcessEnded()
 			return *n.Ended, true, nil
 		}
 	}
@@ -336,23 +326,23 @@ func (r *run) endsWith(f *framesRead) bool {
 var errSpoolFull = errors.New("the disk of the commands' output is full")
 
 // learn applies the news about the process.
-func (r *run) learn(n *news, stalled *time.Duration) {
+func (r *run) learn(n *supervisor.News, stalled *time.Duration) {
 	r.mu.Lock()
-	r.startedAt, r.isolated, r.resized = n.StartedAt, n.Isolation, n.Resized
+	r.shown = n.State
 	r.spoolFull = n.FullSince
 	r.mu.Unlock()
 	if !n.FullSince.IsZero() {
 		r.host.tellFull(r, errSpoolFull)
 	}
-	if d := n.Stalled - *stalled; d > 0 && r.host.opts.Hooks.Stalled != nil {
-		r.host.opts.Hooks.Stalled(r.key.Tenant, d)
+	if d := n.Stalled - *stalled; d > 0 {
+		r.stalled(d)
 	}
 	*stalled = n.Stalled
 }
 
 // takeFrames appends the next frames up to last.
-func (r *run) takeFrames(m *remote, t *tracker, last uint64) error {
-	f, err := r.readFrames(m, t, last)
+func (r *run) takeFrames(last uint64) error {
+	f, err := r.readFrames(last)
 	if err != nil {
 		return err
 	}
@@ -370,22 +360,22 @@ type framesRead struct {
 
 // readFrames returns the next frames up to last. Their data is good until the next call. After an error the same frames
 // can be read again.
-func (r *run) readFrames(m *remote, t *tracker, last uint64) (f framesRead, err error) {
-	at := t.reader.Next()
+func (r *run) readFrames(last uint64) (f framesRead, err error) {
+	at := r.reader.Next()
 	defer func() {
 		if err != nil { // the reader may have passed them, or have a file open that cannot be read
-			t.reader.Close()
-			t.reader = supervisor.NewReader(m.dir, at)
+			r.reader.Close()
+			r.reader = supervisor.NewReader(r.remote.Dir, at)
 		}
 	}()
-	b, err := t.reader.Read(last, appendBytes)
+	b, err := r.reader.Read(last, command.WriteBytes)
 	if err != nil {
 		return f, err
 	}
 	if b.Skipped > 0 {
 		r.host.opts.Logger.Error("output of an execution cannot be read any more", "execution", r.id,
 			"tenant", r.key.Tenant, "frames", b.Skipped)
-		if err := r.realign(m, t, t.reader.Next()-uint64(len(b.Frames))); err != nil {
+		if err := r.realign(r.reader.Next() - uint64(len(b.Frames))); err != nil {
 			return f, err
 		}
 	}
@@ -393,10 +383,10 @@ func (r *run) readFrames(m *remote, t *tracker, last uint64) (f framesRead, err 
 		return f, nil
 	}
 	next := b.Frames[0].Index
-	r.lostEvents = func() error { return r.realign(m, t, next) }
+	r.lostEvents = func() error { return r.realign(next) }
 	f.events = make([]reprise.Event, 0, len(b.Frames))
 	for i := range b.Frames {
-		f.events = append(f.events, eventOf(&b.Frames[i]))
+		f.events = append(f.events, eventOf(&b.Frames[i].Chunk))
 		f.size += len(b.Frames[i].Data)
 	}
 	return f, nil
@@ -409,44 +399,21 @@ func (r *run) appendFrames(events []reprise.Event) error {
 		return nil
 	}
 	err := r.append(events)
-	switch {
-	case err == nil || r.host.ctx.Err() != nil:
+	if err == nil || r.host.ctx.Err() != nil {
 		return err
-	case errors.Is(err, reprise.ErrFenced):
-		r.fence()
-	case isFull(err):
-		r.dropRest()
-	default:
-		r.host.opts.Logger.Error("the output of an execution cannot be kept", "execution", r.id,
-			"tenant", r.key.Tenant, "error", err)
-		r.stop(verdict{Outcome: Cancelled, Reason: notKept, Now: true})
 	}
+	r.cannotAppend(err)
 	r.cut = true
 	return nil // the rest of the output is read and dropped, so that the command can end
 }
 
-// eventOf is the event that a frame becomes.
-func eventOf(f *supervisor.Frame) reprise.Event {
-	e := reprise.Event{Time: f.Time, Type: Stdout, Format: reprise.FormatBytes, Data: f.Data}
-	switch f.Kind {
-	case supervisor.Stderr:
-		e.Type = Stderr
-	case supervisor.Started:
-		e.Type, e.Format = eventStarted, reprise.FormatMembers
-	case supervisor.Stdout:
-	}
-	return e
-}
-
 // concludeRemote gives the stream its end, and lets the supervisor forget the run when that is kept.
-func (r *run) concludeRemote(l *link, m *remote, e ending) {
-	defer l.close()
-	e.judged = true
-	if !r.endWith(r.last, e) {
+func (r *run) concludeRemote(l *supervisor.Link, e command.Ending) {
+	if !r.endWith(r.last, ending{Ending: e}) {
 		r.leave()
+		l.Close()
 		return
 	}
-	removeFolder(m.folder)
-	_ = l.send(call{Op: callForget})
-	l.awaitForgotten()
+	removeFolder(r.folder)
+	l.Forget()
 }

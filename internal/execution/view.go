@@ -206,14 +206,15 @@ func (r *run) progress() *progress {
 		driven = r.driven.progress()
 	}
 	queued := r.host.queue.status(r) == StatusQueued
+	state := r.state()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := &progress{
-		Queued: queued, counted: counted{r.bytes, r.tail}, Coming: r.coming, Resized: r.resized, Driven: driven,
-		WaitingSince: ms(r.waitingSince()),
+		Queued: queued, counted: counted{r.bytes, r.tail}, Coming: r.coming, Resized: (*TTY)(state.Resized),
+		Driven: driven, WaitingSince: ms(r.waitingSince()),
 	}
-	if !r.startedAt.IsZero() {
-		p.Started, p.Isolation = ms(r.startedAt), r.isolated
+	if !state.StartedAt.IsZero() {
+		p.Started, p.Isolation = ms(state.StartedAt), state.Isolation
 	}
 	return p
 }

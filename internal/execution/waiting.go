@@ -11,8 +11,8 @@ import (
 
 	"reprise"
 	"reprise/internal/durable"
+	"reprise/internal/execution/supervisor"
 	"reprise/internal/quota"
-	"reprise/internal/supervisor"
 )
 
 // A queued run is written to a file next to the directories of runs, so that the next server starts it. The file is
@@ -49,15 +49,14 @@ type waiting struct {
 }
 
 // waitingFile is the name of the file of a run without its suffix.
-func (p *supervisors) waitingFile(epoch reprise.Epoch) string {
-	return filepath.Join(p.dir, string(epoch))
+func (h *Host) waitingFile(epoch reprise.Epoch) string {
+	return filepath.Join(h.supervisors.Dir(), string(epoch))
 }
 
 // keepWaiting writes the file of a waiting run, if commands outlive the server. The file exists until the turn of the
 // run has come or the run is over.
 func (r *run) keepWaiting() error {
-	s := r.host.supervisors
-	if s == nil || r.host.queue.status(r) != StatusQueued {
+	if r.host.supervisors == nil || r.host.queue.status(r) != StatusQueued {
 		return nil
 	}
 	w := waiting{
@@ -71,7 +70,7 @@ func (r *run) keepWaiting() error {
 	if r.driven != nil {
 		w.Language, w.Idle = r.driven.language, r.driven.state.Idle
 	}
-	file := s.waitingFile(r.epoch())
+	file := r.host.waitingFile(r.epoch())
 	if err := durable.Write(file+waitingSuffix, mustMarshal(w)); err != nil {
 		return err
 	}
@@ -103,11 +102,11 @@ func (r *run) forgetKept() {
 
 // waitingFiles returns the suffixes of the files in the directory of all runs, by epoch. It removes files that were not
 // completely written.
-func (p *supervisors) waitingFiles(entries []os.DirEntry) map[reprise.Epoch]string {
+func (h *Host) waitingFiles(entries []os.DirEntry) map[reprise.Epoch]string {
 	found := map[reprise.Epoch]string{}
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), waitingSuffix+".new") {
-			_ = os.Remove(filepath.Join(p.dir, e.Name()))
+			_ = os.Remove(filepath.Join(h.supervisors.Dir(), e.Name()))
 		}
 		for _, suffix := range []string{waitingSuffix, begunSuffix} {
 			if epoch, ok := strings.CutSuffix(e.Name(), suffix); ok && !e.IsDir() {
@@ -128,38 +127,24 @@ func loadWaiting(file string) (w waiting, err error) {
 	return w, err
 }
 
-// lockDead locks the directory of a run whose server is dead. A supervisor that had not got the command from it has the
-// lock until it notices that.
-func lockDead(dir string) (*os.File, error) {
-	for deadline := time.Now().Add(idlePatience); ; time.Sleep(firstRetry) {
-		lock, err := supervisor.Lock(dir)
-		if !errors.Is(err, supervisor.ErrHeld) || hasBegun(dir) || time.Now().After(deadline) {
-			return lock, err
-		}
-	}
-}
-
-// idlePatience is the time in which a supervisor without a command ends after its server.
-const idlePatience = 5 * time.Second
-
 // neverBegan reports whether it is certain that no supervisor has started the command of a run, or will start it. If
 // so, neverBegan removes the directory of the run. suffix is that of the file of the run, from which w was read.
-func (p *supervisors) neverBegan(epoch reprise.Epoch, w *waiting, suffix string) bool {
+func (h *Host) neverBegan(epoch reprise.Epoch, w *waiting, suffix string) bool {
 	if suffix == waitingSuffix {
 		return true
 	}
 	if w.Machine != thisMachine() {
 		return false // a crash of the machine may have undone what a supervisor wrote
 	}
-	dir := p.dirOf(epoch)
-	lock, err := lockDead(dir)
+	dir := h.waitingFile(epoch)
+	lock, err := supervisor.LockDead(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return false
 	default:
 		defer lock.Close()
-		if hasBegun(dir) {
+		if supervisor.HasBegun(dir) {
 			return false
 		}
 	}

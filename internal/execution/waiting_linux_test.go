@@ -14,8 +14,8 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/execution/supervisor"
 	"reprise/internal/shared"
-	"reprise/internal/supervisor"
 	"reprise/replica"
 	"reprise/store/memstore"
 )

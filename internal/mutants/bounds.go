@@ -78,18 +78,18 @@ var boundMutants = []mutant{
 	},
 	{
 		name: "killed background processes are not named", rule: "R4.2",
-		file: "internal/execution/attend.go", old: "	e.KilledProcesses = left.processes\n", new: "",
+		file: "internal/execution/command/attend.go", old: "	e.KilledProcesses = left.processes\n", new: "",
 		pkg: "./internal/execution", run: "TestKilledProcessesAreNamed",
 	},
 	{
 		name: "processes of a cancelled run are named as left behind", rule: "R4.2",
-		file: "internal/execution/attend.go",
+		file: "internal/execution/command/attend.go",
 		old:  "	if j.graceEnds.IsZero() { // nobody has ended it\n", new: "	if true {\n",
 		pkg: "./internal/execution", run: "TestKilledProcessesAreNamed",
 	},
 	{
 		name: "a prompt overtakes the answer before it", rule: "docs/mcp-tools.md",
-		file: "internal/execution/pump.go", old: "			p.before.catchUp()\n", new: "",
+		file: "internal/execution/command/pump.go", old: "			p.before.catchUp()\n", new: "",
 		pkg: "./internal/mcpserver", run: "TestReplOnPipes",
 	},
 	{

@@ -130,18 +130,18 @@ var durableMutants = []mutant{
 	},
 	{
 		name: "output of a dead supervisor that cannot be read now is dropped", rule: "G1 R6.7",
-		file: "internal/execution/adopt.go", old: "final := newer || r.isStopping()", new: "final := true || newer",
+		file: "internal/execution/adopt.go", old: "final := newer || r.IsStopping()", new: "final := true || newer",
 		pkg: "./internal/execution", run: "TestUnreadableSpoolOfDeadSupervisorIsReadAgain",
 	},
 	{
 		name: "spool of a dead supervisor without its last frames is whole", rule: "G1 R6.7",
-		file: "internal/execution/adopt.go", old: "err = r.takeRest(m, t, e.Tail)",
-		new: "err = r.takeRest(m, t, 0)\n\t\te.Bytes = r.bytes",
+		file: "internal/execution/adopt.go", old: "err = r.takeRest(e.Tail)",
+		new: "err = r.takeRest(0)\n\t\te.Bytes = r.bytes",
 		pkg: "./internal/execution", run: "TestDamagedSpoolOfDeadSupervisor",
 	},
 	{
 		name: "waiting for the disk of the supervisor is not told", rule: "R3.5",
-		file: "internal/execution/supervise_linux.go", old: "	s.writer.OnFull = s.tell\n", new: "",
+		file: "internal/execution/supervisor/session_linux.go", old: "	s.writer.OnFull = s.tell\n", new: "",
 		pkg: "./cmd/reprise", run: "TestFullDiskOfServer",
 	},
 	{
@@ -158,12 +158,13 @@ var durableMutants = []mutant{
 	},
 	{
 		name: "a process whose first thread has ended is dead", rule: "no process outlives its execution",
-		file: "internal/execution/procfs_linux.go", old: "p.dead || threads <= 1 {", new: "p.dead || threads >= 0 {",
+		file: "internal/execution/command/procfs_linux.go",
+		old:  "p.dead || threads <= 1 {", new: "p.dead || threads >= 0 {",
 		pkg: "./internal/execution", run: "TestChildWhoseFirstThreadHasEnded/tree=scan",
 	},
 	{
 		name: "stdin whose command has read it is refused", rule: "an answer says what was taken",
-		file: "internal/execution/farstdin.go", old: "	if errors.Is(err, reprise.ErrEnded) {", new: "	if false {",
+		file: "internal/execution/stdin.go", old: "	if errors.Is(err, reprise.ErrEnded) {", new: "	if false {",
 		pkg: "./internal/execution", run: "TestStdinOfCommandThatEndsBeforeTheEnd",
 	},
 	{
@@ -182,10 +183,10 @@ var durableMutants = []mutant{
 	},
 	{
 		name: "a supervisor that says nothing is waited for", rule: "docs/executions.md",
-		file: "internal/supervisor/conn.go",
+		file: "internal/execution/supervisor/conn.go",
 		old:  "	connected := context.AfterFunc(ctx, func",
 		new:  "	connected := context.AfterFunc(context.Background(), func",
-		pkg:  "./internal/supervisor", run: "TestDialEndsWithItsContext",
+		pkg:  "./internal/execution/supervisor", run: "TestDialEndsWithItsContext",
 	},
 	{
 		name: "output is not held back for its starter",

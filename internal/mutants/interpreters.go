@@ -6,15 +6,15 @@ package main
 var interpreterMutants = []mutant{
 	{
 		name: "a prompt overtakes output that nobody reads yet", rule: "docs/mcp-tools.md, order",
-		file: "internal/execution/pump.go",
+		file: "internal/execution/command/pump.go",
 		old:  "		p.buf = make([]byte, readBytes)\n", new: "		return\n",
-		pkg: "./internal/execution", run: "TestStderrWaitsForStdoutThatIsNotPumpedYet",
+		pkg: "./internal/execution/command", run: "TestStderrWaitsForStdoutThatIsNotPumpedYet",
 	},
 	{
 		name: "half of a character is lost when its pump begins", rule: "docs/mcp-tools.md, order",
-		file: "internal/execution/pump.go",
+		file: "internal/execution/command/pump.go",
 		old:  "		if p.buf == nil { // otherwise catchUp came first\n", new: "		if true {\n",
-		pkg: "./internal/execution", run: "TestStderrWaitsForStdoutThatIsNotPumpedYet",
+		pkg: "./internal/execution/command", run: "TestStderrWaitsForStdoutThatIsNotPumpedYet",
 	},
 	{
 		name: "output of code that was cut twice is there twice",
@@ -84,7 +84,7 @@ var interpreterMutants = []mutant{
 	{
 		name: "artifacts are read without the isolation of the command", rule: "R6.12 R6.13",
 		file: "internal/execution/collector_linux.go",
-		old:  "startCollector(r.host.spawner, plan, dir)", new: "startCollector(r.host.spawner, &isolation.Plan{User: plan.User}, dir)",
+		old:  "startCollector(r.host.system.Spawner, plan, dir)", new: "startCollector(r.host.system.Spawner, &isolation.Plan{User: plan.User}, dir)",
 		pkg: "./internal/execution", run: "TestArtifactsAreWhatTheCommandReads|TestArtifactsOfAnotherUser",
 	},
 	{
@@ -112,7 +112,7 @@ var interpreterMutants = []mutant{
 	},
 	{
 		name: "cancellation does not end the collection of artifacts", rule: "R6.12",
-		file: "internal/execution/outcome.go", old: "		j.stopCall()\n", new: "",
+		file: "internal/execution/command/decision.go", old: "		d.call()\n", new: "",
 		pkg: "./internal/execution", run: "TestCancelEndsCollection",
 	},
 	{
@@ -132,29 +132,30 @@ var interpreterMutants = []mutant{
 	},
 	{
 		name: "supervisor that comes too late starts the command", rule: "G9 R6.7",
-		file: "internal/execution/supervise_linux.go",
-		old:  "loadBrief(next.Dir).Attempt != next.Attempt {", new: "false {",
-		pkg: "./internal/execution", run: "TestSupervisorThatComesTooLate",
+		file: "internal/execution/supervisor/process_linux.go",
+		old:  "attemptIn(next.Dir) != next.Attempt {", new: "false {",
+		pkg: "./internal/execution/supervisor", run: "TestSupervisorThatComesTooLate",
 	},
 	{
 		name: "queued command is started again of which a supervisor had the lock", rule: "G9 R6.7",
-		file: "internal/execution/waiting.go", old: "		if hasBegun(dir) {\n", new: "		if false {\n",
+		file: "internal/execution/waiting.go",
+		old:  "		if supervisor.HasBegun(dir) {\n", new: "		if false {\n",
 		pkg: "./internal/execution", run: "TestQueuedExecutionAfterCrashStartsOnceOrIsLost",
 	},
 	{
 		name: "queued command is lost of which a supervisor without a command has the lock", rule: "G9 R6.7",
 		file: "internal/execution/waiting.go",
-		old:  "lock, err := lockDead(dir)", new: "lock, err := supervisor.Lock(dir)",
+		old:  "lock, err := supervisor.LockDead(dir)", new: "lock, err := supervisor.Lock(dir)",
 		pkg: "./internal/execution", run: "TestQueuedExecutionAfterCrashStartsOnceOrIsLost",
 	},
 	{
 		name: "command has the timer slack of its supervisor", rule: "R6.7",
-		file: "internal/execution/supervise_linux.go", old: "	wakeSpawner(o.spawner)\n", new: "",
+		file: "internal/execution/supervisor/process_linux.go", old: "	wakeSpawner(o.system.Spawner)\n", new: "",
 		pkg: "./internal/execution", run: "TestTimerSlackOfCommandIsThatOfServer",
 	},
 	{
 		name: "spare directory says that a command has begun", rule: "G9 R6.7",
-		file: "internal/execution/supervise_spare_linux.go", old: "s.lock.Truncate(0) != nil || ", new: "",
+		file: "internal/execution/supervisor/spare_linux.go", old: "s.lock.Truncate(0) != nil || ", new: "",
 		pkg: "./internal/execution", run: "TestSpareDirectoryServesRunAfterRun",
 	},
 	{
@@ -165,13 +166,13 @@ var interpreterMutants = []mutant{
 	},
 	{
 		name: "segment is read that an earlier run had before the machine crashed", rule: "R6.7",
-		file: "internal/supervisor/frame.go", old: "tag != runTag(dir)", new: "false",
-		pkg: "./internal/supervisor", run: "TestSegmentOfAnotherRunIsIgnored",
+		file: "internal/execution/supervisor/frame.go", old: "tag != runTag(dir)", new: "false",
+		pkg: "./internal/execution/supervisor", run: "TestSegmentOfAnotherRunIsIgnored",
 	},
 	{
 		name: "call that comes late reaches the next run of the supervisor", rule: "R6.7",
-		file: "internal/supervisor/conn.go", old: "first.Run != filepath.Base(dir) {", new: "false {",
-		pkg: "./internal/supervisor", run: "TestCallForAnotherRunIsRefused",
+		file: "internal/execution/supervisor/conn.go", old: "first.Run != filepath.Base(dir) {", new: "false {",
+		pkg: "./internal/execution/supervisor", run: "TestCallForAnotherRunIsRefused",
 	},
 	{
 		name: "queue is taken up in another order", rule: "R6.7",

@@ -215,13 +215,13 @@ var isolationMutants = []mutant{
 	},
 	{
 		name: "first process of a table counts as one of the command", rule: "R6.13",
-		file: "internal/execution/supervise_linux.go",
-		old:  "table := p.Isolation.Layers.Signals == isolation.ByPIDNamespace", new: "table := false",
+		file: "internal/execution/command/system_linux.go",
+		old:  "table: p.Isolation.Layers.Signals == isolation.ByPIDNamespace", new: "table: false",
 		pkg: "./internal/execution", run: "TestCommandWithProcessTable",
 	},
 	{
 		name: "time of orphans in a table is lost", rule: "R6.13",
-		file: "internal/execution/reaper_linux.go",
+		file: "internal/execution/command/reaper_linux.go",
 		old:  "zombies = append(zombies, p) // its", new: "_ = zombies // its",
 		pkg: "./internal/execution", run: "TestCommandWithProcessTable",
 	},
@@ -374,24 +374,25 @@ var isolationMutants = []mutant{
 	},
 	{
 		name: "rename of a directory above a run ends it", rule: "R6.7 R6.13",
-		file: "internal/execution/supervise_spare_linux.go",
+		file: "internal/execution/supervisor/spare_linux.go",
 		old:  "	info, err := p.lock.Stat()\n	return err == nil &&", new: "	info, err := os.Stat(p.lock.Name())\n	return err != nil ||",
-		pkg: "./internal/execution", run: "TestRunIsNotEndedByARename",
+		pkg: "./internal/execution/supervisor", run: "TestRunIsNotEndedByARename",
 	},
 	{
 		name: "the kernel kills the server before commands", rule: "docs/isolation.md, memory",
-		file: "internal/execution/oomscore_linux.go", old: "score < commandScore &&", new: "score > commandScore &&",
+		file: "internal/execution/command/oomscore_linux.go",
+		old:  "score < commandScore &&", new: "score > commandScore &&",
 		pkg: "./internal/execution", run: "TestCommandsAreKilledBeforeTheirServer",
 	},
 	{
 		name: "a supervisor keeps the score of its command", rule: "docs/isolation.md, memory",
-		file: "internal/execution/oomscore_linux.go",
+		file: "internal/execution/command/oomscore_linux.go",
 		old:  "			defer func() { _ = os.WriteFile(scoreFile, before, 0) }()\n", new: "",
 		pkg: "./internal/execution", run: "TestCommandsAreKilledBeforeTheirServer",
 	},
 	{
 		name: "what is forked while a run is ended misses it", rule: "R4.2",
-		file: "internal/execution/tree_scan_linux.go", old: "	for range 2 {\n", new: "	for range 1 {\n",
-		pkg: "./internal/execution", run: "TestTerminateReachesWhatIsForkedMeanwhile",
+		file: "internal/execution/command/tree_scan_linux.go", old: "	for range 2 {\n", new: "	for range 1 {\n",
+		pkg: "./internal/execution/command", run: "TestTerminateReachesWhatIsForkedMeanwhile",
 	},
 }

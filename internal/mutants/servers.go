@@ -31,8 +31,8 @@ var serverMutants = []mutant{
 	},
 	{
 		name: "the beginning of a secret is given out", rule: "docs/security.md, named secrets",
-		file: "internal/execution/secrets.go", old: "		if !last {\n", new: "		if false {\n",
-		pkg: "./internal/execution", run: "TestMasker",
+		file: "internal/execution/command/mask.go", old: "		if !last {\n", new: "		if false {\n",
+		pkg: "./internal/execution/command", run: "TestMasker",
 	},
 	{
 		name: "events do without heartbeats", rule: "G5, row 6",
@@ -58,8 +58,8 @@ var serverMutants = []mutant{
 		name: "fenced output leaves the command running",
 		rule: "G9, survivor",
 		file: "internal/execution/append.go",
-		old:  "		s.abandon()\n		r.fence()\n",
-		new:  "		s.abandon()\n",
+		old:  "		r.fence()\n	case isFull(err):\n",
+		new:  "	case isFull(err):\n",
 		pkg:  "./internal/execution",
 		run:  "TestReplicaWasOnlySlow|TestFencedOutputKillsCommand",
 	},

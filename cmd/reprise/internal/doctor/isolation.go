@@ -5,13 +5,14 @@ import (
 	"strings"
 
 	"reprise/internal/execution"
+	"reprise/internal/execution/command"
 	"reprise/internal/isolation"
 )
 
 // checkCgroups tries whether commands can have cgroups of their own.
 func checkCgroups() Finding {
 	const name = "cgroup v2"
-	if err := execution.ProbeCgroups(); err != nil {
+	if err := command.ProbeCgroups(); err != nil {
 		return warn(name,
 			"Delegate a cgroup to the server (systemd: Delegate=yes). Without one a process tree is found in /proc, and one that hides well survives.",
 			"%v", err)
