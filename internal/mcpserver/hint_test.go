@@ -9,8 +9,9 @@ import (
 func TestHintForPrompts(t *testing.T) {
 	for command, want := range map[string]bool{
 		"python3 -i": true, "python3": true, "/usr/bin/python3.12 -q -u": true, "node": true, "node -i": true,
-		"irb": true, "bash -i": true, "bash": false, "sh": false,
-		"python3 serve.py": false, "python3 -c 'print(1)'": false, "cat": false, "python3 -m http.server": false, "node --eval 1": false, "make": false, "": false, "pythonic": false,
+		"irb": true, "bash -i": true, "bash": false, "sh": false, "cat": false, "make": false, "": false,
+		"python3 serve.py": false, "python3 -c 'print(1)'": false, "python3 -m http.server": false,
+		"node --eval 1": false, "pythonic": false,
 	} {
 		in := startInput{StdinOpen: true}
 		in.Command = command
