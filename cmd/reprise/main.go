@@ -33,6 +33,7 @@ type cli struct {
 
 	Serve  serveCmd  `group:"Server:" cmd:"" help:"Run the server."`
 	Demo   demoCmd   `group:"Server:" cmd:"" help:"Demonstrate a job followed over a connection that is cut every second."`
+	Drain  drainCmd  `group:"Server:" cmd:"" help:"Let a server finish its commands, and stop it."`
 	Doctor doctorCmd `group:"Server:" cmd:"" help:"Check the requirements of the server, and print how to fix each problem."`
 	Config configCmd `group:"Server:" cmd:"" help:"Print the settings that serve would use, and the source of each."`
 

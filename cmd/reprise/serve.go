@@ -13,6 +13,7 @@ import (
 
 	"reprise"
 	"reprise/internal/datadir"
+	"reprise/internal/drain"
 	"reprise/internal/identity"
 	"reprise/internal/node"
 	"reprise/internal/storeurl"
@@ -75,6 +76,9 @@ func (c *serveCmd) Run(ctx context.Context, asked *stops) (err error) {
 	}
 	if c.MaxIdle < 0 {
 		return usage("--max-idle %v: it must be positive", c.MaxIdle)
+	}
+	if c.DrainFor < 0 || c.DrainFor > drain.Longest {
+		return usage("--drain %v: it is positive and at most %v", c.DrainFor, drain.Longest)
 	}
 	if c.Heartbeat <= 0 {
 		return usage("--heartbeat %v: it must be longer than nothing", c.Heartbeat)

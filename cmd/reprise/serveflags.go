@@ -55,6 +55,7 @@ type commandFlags struct {
 	MaxInterpreters      int           `placeholder:"N" help:"Maximum number of running interpreters; they count as executions too. Default: 32."`
 	InterpreterIdle      time.Duration `placeholder:"DURATION" help:"End interpreters after this time without code. Default: 1h."`
 	SpoolBytes           byteCount     `placeholder:"SIZE" help:"Output of one command that is kept while no server runs; when it is full, the command waits. Default: 256MiB."`
+	DrainFor             time.Duration `name:"drain" placeholder:"DURATION" help:"At INT or TERM, take no new commands and wait for those that run, this long at most; then stop. A second signal stops at once. See also \"reprise drain\". Default: do not wait."`
 	StopExecutions       bool          `help:"End running commands at INT or TERM. Without it they go on, and the next server takes them over."`
 }
 

@@ -99,7 +99,7 @@ func (c *serveCmd) settings(ctx context.Context, logger *slog.Logger) (*node.Opt
 		Listening: printListening, Open: c.Auth == "none", PublicURL: strings.TrimSuffix(c.PublicURL, "/"),
 		AllowHosts: c.AllowHost, AllowOrigins: c.AllowOrigin, Audit: c.Audit,
 		Heartbeat: c.Heartbeat, NoCompression: !c.Compress, WebhookGiveUp: c.WebhookGiveUp,
-		ResponseAge: c.ResponseAge, CallGrace: c.CallGrace,
+		ResponseAge: c.ResponseAge, CallGrace: c.CallGrace, DrainFor: c.DrainFor,
 		OTLPEndpoint: c.OTLPEndpoint, Version: buildVersion(), Logger: logger,
 	}
 	secrets := c.secretPaths()

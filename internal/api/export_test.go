@@ -3,6 +3,7 @@ package api
 import (
 	"reprise/internal/apikey"
 	"reprise/internal/audit"
+	"reprise/internal/drain"
 	"reprise/internal/files"
 	"reprise/internal/mcpapi"
 	"reprise/internal/roster"
@@ -28,6 +29,7 @@ func Operations() []web.Operation {
 		mcpapi.Tasks{},
 		files.API{},
 		audit.API{},
+		drain.API{},
 	}}}
 	s.routes(m, true)
 	return m.Operations()

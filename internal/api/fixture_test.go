@@ -24,6 +24,7 @@ import (
 	"reprise/internal/api"
 	"reprise/internal/apikey"
 	"reprise/internal/audit"
+	"reprise/internal/drain"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/journal"
@@ -159,7 +160,8 @@ func start(tb testing.TB, s setup) *fixture {
 	if s.mcp != nil {
 		sessions = s.mcp(w.log)
 	}
-	s.api.Parts = append(s.api.Parts, sessions, upkeep.API{Log: w.log, Store: s.store, Temp: s.temp})
+	s.api.Parts = append(s.api.Parts, sessions, upkeep.API{Log: w.log, Store: s.store, Temp: s.temp},
+		drain.API{Drain: drain.New(w.host, slog.New(slog.DiscardHandler))})
 	closeTasks := w.openTasks(&s.api)
 	if parkAll {
 		s.api.Parking, err = park.New(&park.Options{After: time.Nanosecond, Logger: s.api.Logger})

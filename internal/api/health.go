@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	_ "embed"
+	"fmt"
 	"net"
 	"net/http"
 	"strconv"
@@ -59,6 +60,9 @@ func (s *Server) prove(x *web.Exchange) error {
 // readyz says whether requests can be served: the store can be read and written and the server is
 // not shutting down.
 func (s *Server) readyz(x *web.Exchange) error {
+	if s.host.IsDraining() {
+		return fmt.Errorf("%w: it takes no new commands, and stops when those that run have ended", reprise.ErrClosed)
+	}
 	if err := s.health.check(x.R.Context(), s.log); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package clienttest_test
 
 // unknownSchemas are in no client.
 var unknownSchemas = map[string]string{
+	"Drain": operators, "DrainRequest": operators,
 	"Boundary": operators, "Server": operators,
 	"AuditCheck": operators, "AuditRecord": operators, "CheckLine": operators, "Checked": operators,
 	"Health": operators, "Artifact": inMembers, "QuotaOf": inMembers,
@@ -36,7 +37,7 @@ const (
 // unknownOperations are in no client.
 var unknownOperations = map[string]string{
 	"backupStore": operators, "checkAudit": operators, "checkStore": operators, "endMCPSession": operators,
-	"healthz": operators, "listMCPCalls": operators,
+	"drain": operators, "showDrain": operators, "healthz": operators, "listMCPCalls": operators,
 	"listMCPSessions": operators, "metrics": operators, "openAPI": operators,
 	"readAudit": operators, "readSeveral": "the console's tabs; loops of clients share a stream",
 	"readyz": operators, "showMCPSession": operators, "storeStats": operators, "sweepStore": operators,

@@ -181,6 +181,8 @@ type Host struct {
 	far     map[reprise.StreamKey]*farFollow // followed here, run elsewhere
 	// fullTold is when it was last logged that output waits for room.
 	fullTold time.Time
+	draining bool // nothing new is taken
+	making   int  // runs that have their place and are not in runs yet
 	closing  bool
 	closed   chan struct{} // closed when all is over
 
@@ -355,6 +357,54 @@ func (h *Host) Stop(ctx context.Context) error {
 		<-over
 		return fmt.Errorf("%w: the ends of executions could not be kept", reprise.ErrUnavailable)
 	}
+}
+
+// Drain accepts no new executions from now on: Start returns reprise.ErrClosed. It returns when none of those that were
+// accepted before runs or waits any more, but for interpreters, which wait for code. If ctx is done before, the error is
+// its cause.
+func (h *Host) Drain(ctx context.Context) error {
+	h.mu.Lock()
+	h.draining = true
+	h.mu.Unlock()
+	for {
+		over, ok := h.oneOf()
+		if !ok {
+			return nil
+		}
+		select {
+		case <-over:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// oneOf returns what is closed when one of the runs that Drain waits for is over, or known. ok is false if there is
+// none.
+func (h *Host) oneOf() (over <-chan struct{}, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range h.runs {
+		if r.driven == nil {
+			return r.done, true
+		}
+	}
+	if h.making == 0 {
+		return nil, false
+	}
+	soon := make(chan struct{})
+	time.AfterFunc(drainStep, func() { close(soon) })
+	return soon, true
+}
+
+// drainStep is the time after which Drain looks again for runs that are being made.
+const drainStep = 10 * time.Millisecond
+
+// IsDraining reports whether no new executions are accepted.
+func (h *Host) IsDraining() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.draining || h.closing
 }
 
 // Leave accepts no new executions and returns once this Host appends nothing more. Commands of supervisors continue,

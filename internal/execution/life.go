@@ -126,19 +126,23 @@ func (h *Host) takeUp(ctx context.Context, info *reprise.StreamInfo, req Request
 func (h *Host) reserve(r *run) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closing {
+	if h.closing || h.draining && !r.again {
 		return fmt.Errorf("%w: no executions are taken any more", reprise.ErrClosed)
 	}
 	if err := h.queue.enter(r); err != nil {
 		return err
 	}
 	h.active.Add(1)
+	h.making++
 	return nil
 }
 
 // dismiss takes back the place of a run that has not come about.
 func (h *Host) dismiss(r *run) {
 	h.queue.withdraw(r)
+	h.mu.Lock()
+	h.making--
+	h.mu.Unlock()
 	h.active.Done()
 }
 
@@ -153,6 +157,7 @@ func (h *Host) admit(r *run) {
 	}
 	h.mu.Lock()
 	h.runs[r.key] = r
+	h.making--
 	h.mu.Unlock()
 	h.checkOwner(r)
 	go func() {

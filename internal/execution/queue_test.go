@@ -1,6 +1,7 @@
 package execution_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -107,4 +108,40 @@ func TestKillOnDisconnect(t *testing.T) {
 		t.Errorf("the one that did not ask for it: %s", got)
 	}
 	h.Follow(tenant, x.ID)() // over: to no effect
+}
+
+// TestDrain: what was accepted runs, in its turn, and nothing else is taken; an interpreter that waits for code does not
+// count.
+func TestDrain(t *testing.T) {
+	h := newHost(t, execution.Options{MaxRunning: 2})
+	if _, _, err := h.OpenInterpreter(within(t), anybody, execution.InterpreterRequest{Language: "bash"}); err != nil {
+		t.Fatal(err)
+	}
+	running := start(t, h, execution.Request{Command: "read x", StdinOpen: true})
+	queued := start(t, h, execution.Request{Command: "true"})
+	brief, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := h.Drain(brief); !errors.Is(err, context.Canceled) || !h.IsDraining() {
+		t.Errorf("%v, draining %t", err, h.IsDraining())
+	}
+	_, _, err := h.Start(within(t), tenant, execution.Request{ID: "new", Command: "true"})
+	if !errors.Is(err, reprise.ErrClosed) {
+		t.Errorf("a new one: %v", err)
+	}
+	if _, err := h.Show(within(t), tenant, "new"); !errors.Is(err, reprise.ErrNotFound) {
+		t.Errorf("a refused start has left something: %v", err)
+	}
+	drained := make(chan error, 1)
+	go func() { drained <- h.Drain(within(t)) }()
+	if _, err := h.WriteStdin(within(t), tenant, running.ID, execution.StdinWrite{EOF: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-drained; err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{running.ID, queued.ID} {
+		if got := status(t, h, id); got != execution.StatusEnded {
+			t.Errorf("%s is %s after the drain", id, got)
+		}
+	}
 }

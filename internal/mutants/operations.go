@@ -178,4 +178,15 @@ var operationMutants = []mutant{
 		new: "		who := sender{reprise.DefaultTenant, \"\"}\n		_, _ = tenant, name\n",
 		pkg: "./internal/mcpserver", run: "TestCallThatWasCutOffIsNamed",
 	},
+	{
+		name: "a server that drains takes new commands", rule: "reprise drain",
+		file: "internal/execution/life.go", old: "h.closing || h.draining && !r.again {", new: "h.closing {",
+		pkg: "./internal/execution", run: "TestDrain",
+	},
+	{
+		name: "a server that drains waits for nothing", rule: "reprise drain",
+		file: "internal/execution/host.go", old: "		if r.driven == nil {\n			return r.done, true\n",
+		new: "		if false {\n			return r.done, true\n",
+		pkg: "./internal/execution", run: "TestDrain",
+	},
 }

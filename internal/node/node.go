@@ -22,6 +22,7 @@ import (
 	"reprise/internal/apikey"
 	"reprise/internal/audit"
 	"reprise/internal/datadir"
+	"reprise/internal/drain"
 	"reprise/internal/execution"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
@@ -85,6 +86,9 @@ type Options struct {
 	MCPVersions            []string
 	ResponseAge, CallGrace time.Duration
 
+	// DrainFor is how long a server that is asked to stop waits for its commands, without new ones. Default: not at all.
+	DrainFor time.Duration
+
 	Heartbeat     time.Duration
 	NoCompression bool
 	WebhookAllow  []netip.Prefix
@@ -139,6 +143,7 @@ type Node struct {
 	isolation isolation.Config
 	host      *execution.Host
 	left      int // commands that continue without this server
+	drain     *drain.Drain
 	gate      *identity.Gate
 	reads     *reads.Service
 	tools     *mcpEndpoint

@@ -12,6 +12,7 @@ import (
 	"reprise/internal/apikey"
 	"reprise/internal/audit"
 	"reprise/internal/datadir"
+	"reprise/internal/drain"
 	"reprise/internal/execution"
 	"reprise/internal/files"
 	"reprise/internal/identity"
@@ -39,7 +40,7 @@ func Serve(ctx context.Context, o *Options) (*Node, error) {
 func serveParts() []Part {
 	return []Part{
 		withConsole, openTracer, openStore, openQuotas, openLog, openMember, openKeys, openAudit, openLogins, openGate,
-		openHost, separateTenants, openReads, openUpkeep, openFiles, openTools, openWindows, openWebhooks,
+		openHost, separateTenants, openDrain, openReads, openUpkeep, openFiles, openTools, openWindows, openWebhooks,
 		openSchedules, openRoster, manageKeys, manageAudit, openDuties, openMeter, openAPI,
 	}
 }
@@ -66,6 +67,14 @@ func openHost(ctx context.Context, n *Node) (err error) {
 		n.left = left
 		return err
 	})
+	return nil
+}
+
+// openDrain lets a server finish its work before it stops.
+func openDrain(_ context.Context, n *Node) error {
+	n.drain = drain.New(n.host, n.Logger)
+	n.onClose(func() error { n.drain.Close(); return nil })
+	n.routes = append(n.routes, drain.API{Drain: n.drain})
 	return nil
 }
 
@@ -196,14 +205,28 @@ func openAPI(_ context.Context, n *Node) error {
 // Healthy returns nil if the server answers /healthz.
 func (n *Node) Healthy(ctx context.Context) error { return n.front.healthy(ctx) }
 
-// Serve answers requests until please is done, and then stops: readers are told to come back, and running commands
-// are left to their supervisors, unless they are to be ended or now is done.
+// Serve answers requests until please is done or the server is drained, and then stops: readers are told to come back,
+// and running commands are left to their supervisors, unless they are to be ended or now is done. With
+// Options.DrainFor, it drains before that.
 func (n *Node) Serve(please, now context.Context, endExecutions bool) error {
 	n.front.begin()
 	select {
 	case err := <-n.front.failed: // the listener is broken
 		return errors.Join(err, n.stop(now, false, false))
+	case <-n.drain.Over():
+		n.Logger.Info("stopping", "reason", "drained", "running", n.host.Counts().Running)
+		return n.stop(now, endExecutions, false)
 	case <-please.Done():
+	}
+	if n.DrainFor > 0 && !isTakenOver(please) {
+		if err := n.drain.Begin(n.DrainFor); err != nil {
+			n.Logger.Warn("the server does not drain", "error", err)
+		} else {
+			select {
+			case <-n.drain.Over():
+			case <-now.Done():
+			}
+		}
 	}
 	NotifySystemd(n.Logger, "STOPPING=1")
 	n.Logger.Info("stopping", "reason", context.Cause(please), "running", n.host.Counts().Running,

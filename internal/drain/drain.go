@@ -1,0 +1,116 @@
+// Package drain lets a server finish its work before it stops: it takes no new commands, waits for those that run, and
+// answers all the while.
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"reprise"
+	"reprise/internal/execution"
+)
+
+// Longest is the longest time that a server waits for its commands.
+const Longest = 7 * 24 * time.Hour
+
+// Host is what runs commands. An execution.Host is one.
+type Host interface {
+	Drain(ctx context.Context) error
+	Counts() execution.Counts
+}
+
+// Drain is the draining of one server. It is safe for concurrent use.
+type Drain struct {
+	host   Host
+	logger *slog.Logger
+	over   chan struct{} // closed when the server is to stop
+	work   sync.WaitGroup
+
+	mu    sync.Mutex
+	since time.Time // zero before it has begun
+	until time.Time
+	end   context.CancelCauseFunc
+}
+
+// New returns the draining of a server, which has not begun.
+func New(host Host, logger *slog.Logger) *Drain {
+	return &Drain{host: host, logger: logger, over: make(chan struct{})}
+}
+
+// State is how far a server is.
+type State struct {
+	Since, Until time.Time // zero before it has begun
+	execution.Counts
+}
+
+// Begin takes no new commands from now on, and waits for those that were taken, for a time at most. Then Over is closed.
+// Begun again, it waits for the new time. The error is reprise.ErrInvalid for a time that is not positive or above
+// Longest.
+func (d *Drain) Begin(atMost time.Duration) error {
+	if atMost <= 0 || atMost > Longest {
+		return fmt.Errorf("%w: a server drains for more than 0 and at most %v", reprise.ErrInvalid, Longest)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.end != nil {
+		d.end(errReplaced)
+	}
+	now := time.Now()
+	if d.since.IsZero() {
+		d.since = now
+	}
+	d.until = now.Add(atMost)
+	ctx, end := context.WithCancelCause(context.Background())
+	d.end = end
+	d.logger.Info("draining: no new commands are taken", "running", d.host.Counts().Running, "at_most", atMost)
+	d.work.Go(func() { d.wait(ctx, atMost) })
+	return nil
+}
+
+var (
+	errReplaced = errors.New("it waits for another time")
+	errClosed   = errors.New("the server stops")
+)
+
+func (d *Drain) wait(ctx context.Context, atMost time.Duration) {
+	bounded, cancel := context.WithTimeout(ctx, atMost)
+	defer cancel()
+	err := d.host.Drain(bounded)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if ctx.Err() != nil {
+		return
+	}
+	select {
+	case <-d.over:
+		return
+	default:
+	}
+	d.logger.Info("drained", "running", d.host.Counts().Running, "in_time", err == nil,
+		"took", time.Since(d.since).Round(time.Millisecond))
+	close(d.over)
+}
+
+// Over is closed when no command runs any more, or the time is over.
+func (d *Drain) Over() <-chan struct{} { return d.over }
+
+// State returns how far the server is.
+func (d *Drain) State() State {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return State{d.since, d.until, d.host.Counts()}
+}
+
+// Close ends the wait without closing Over.
+func (d *Drain) Close() {
+	d.mu.Lock()
+	if d.end != nil {
+		d.end(errClosed)
+	}
+	d.mu.Unlock()
+	d.work.Wait()
+}

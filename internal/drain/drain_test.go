@@ -1,0 +1,83 @@
+package drain_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"reprise"
+	"reprise/internal/drain"
+	"reprise/internal/execution"
+)
+
+// host is a Host with one command, which ends when over is closed.
+type host struct{ over chan struct{} }
+
+func (h host) Drain(ctx context.Context) error {
+	select {
+	case <-h.over:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (h host) Counts() execution.Counts { return execution.Counts{Running: 1} }
+
+// A server is drained when its commands have ended or the newest time is over, and not by Close.
+func TestDrain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := host{make(chan struct{})}
+		d := drain.New(h, slog.New(slog.DiscardHandler))
+		for _, wrong := range []time.Duration{0, -time.Second, drain.Longest + 1} {
+			if err := d.Begin(wrong); !errors.Is(err, reprise.ErrInvalid) {
+				t.Errorf("for %v: %v", wrong, err)
+			}
+		}
+		if s := d.State(); !s.Since.IsZero() || !s.Until.IsZero() {
+			t.Errorf("begun: %+v", s)
+		}
+		begun := time.Now()
+		for _, atMost := range []time.Duration{time.Minute, time.Hour} {
+			if err := d.Begin(atMost); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second)
+		}
+		time.Sleep(30 * time.Minute)
+		synctest.Wait()
+		select {
+		case <-d.Over():
+			t.Error("the first time counts, which was replaced")
+		default:
+		}
+		if s := d.State(); !s.Since.Equal(begun) || !s.Until.Equal(begun.Add(time.Second+time.Hour)) || s.Running != 1 {
+			t.Errorf("%+v", s)
+		}
+		<-d.Over()
+		if took := time.Since(begun); took != time.Second+time.Hour {
+			t.Errorf("it took %v", took)
+		}
+		d.Close()
+		d = drain.New(h, slog.New(slog.DiscardHandler))
+		if err := d.Begin(time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		close(h.over)
+		<-d.Over()
+		d.Close()
+		d = drain.New(host{make(chan struct{})}, slog.New(slog.DiscardHandler))
+		if err := d.Begin(time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		d.Close()
+		select {
+		case <-d.Over():
+			t.Error("a server that is closed is drained")
+		default:
+		}
+	})
+}

@@ -1,0 +1,54 @@
+package drain
+
+import (
+	"net/http"
+	"time"
+
+	"reprise/client"
+	"reprise/internal/identity"
+	"reprise/internal/web"
+	"reprise/internal/wire"
+)
+
+// API drains a server over HTTP.
+type API struct{ Drain *Drain }
+
+// Routes implements web.Part.
+func (a API) Routes(m *web.Mux) {
+	m.Handle("GET", "/v1/drain", identity.ScopeAdmin, nil, a.show)
+	m.Handle("POST", "/v1/drain", identity.ScopeAdmin, nil, a.begin)
+}
+
+// stateBody is how far a server is.
+type stateBody struct {
+	Draining bool       `json:"draining"`
+	Since    *wire.Time `json:"since"`
+	Until    *wire.Time `json:"until"`
+	Running  int        `json:"running"`
+	Queued   int        `json:"queued"`
+}
+
+func (a API) answer(x *web.Exchange, status int) error {
+	s := a.Drain.State()
+	return x.Answer(status, stateBody{
+		!s.Since.IsZero(), wire.NonZero(s.Since), wire.NonZero(s.Until), s.Running, s.Queued,
+	})
+}
+
+func (a API) show(x *web.Exchange) error { return a.answer(x, http.StatusOK) }
+
+// defaultTime is how long a server drains that is not told.
+const defaultTime = 10 * time.Minute
+
+func (a API) begin(x *web.Exchange) error {
+	body := struct {
+		Timeout client.Duration `json:"timeout"`
+	}{client.Duration(defaultTime)}
+	if err := x.DecodeOptional(&body); err != nil {
+		return err
+	}
+	if err := a.Drain.Begin(time.Duration(body.Timeout)); err != nil {
+		return web.Unprocessable("timeout", err.Error())
+	}
+	return a.answer(x, http.StatusAccepted)
+}
