@@ -220,38 +220,43 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 		drawing: quota.NewPlaces(maxDrawing),
 	}
 	h.ctx, h.giveUp = context.WithCancelCause(context.Background())
+	if err := h.open(ctx); err != nil {
+		h.giveUp(reprise.ErrClosed)
+		h.active.Wait()
+		h.release()
+		return nil, fmt.Errorf("open host: %w", err)
+	}
+	return h, nil
+}
+
+// open takes up what earlier servers and dead replicas have left.
+func (h *Host) open(ctx context.Context) (err error) {
+	o := &h.opts
 	switch {
 	case o.RunsDir != "":
 		h.supervisors, err = supervisor.OpenPool(o.RunsDir, h.system.Spawner, supervisor.Options{
 			MaxIdle: o.MaxIdle, DisableCgroups: o.DisableCgroups,
 		})
 		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-			h.release()
-			return nil, fmt.Errorf("open host: %w", err)
+			return err
 		}
 	case !o.DisableCgroups:
-		if err = h.system.UseCgroups(); err != nil {
+		if err := h.system.UseCgroups(); err != nil {
 			o.Logger.Info(command.WithoutCgroups, "reason", err)
 		}
 	}
 	if err := h.adoptAll(ctx); err != nil {
-		h.giveUp(reprise.ErrClosed)
-		h.active.Wait()
-		h.release()
-		return nil, fmt.Errorf("open host: %w", err)
+		return err
 	}
 	h.attendReplicas()
 	h.checkOwners()
 	if err := h.recover(ctx); err != nil {
-		h.giveUp(reprise.ErrClosed)
-		h.active.Wait()
-		h.release()
-		return nil, fmt.Errorf("open host: %w", err)
+		return err
 	}
 	if h.supervisors != nil {
 		h.supervisors.Warm()
 	}
-	return h, nil
+	return nil
 }
 
 // Counts returns the number of running and waiting executions.
@@ -321,12 +326,7 @@ const stopped = "the server was stopped"
 // may take their grace period after ctx is done. If the store fails, executions whose end could not be kept end as lost
 // when a Host is opened again; the error is then reprise.ErrUnavailable.
 func (h *Host) Stop(ctx context.Context) error {
-	h.mu.Lock()
-	first := !h.closing
-	h.closing = true
-	h.mu.Unlock()
-	if !first {
-		<-h.closed
+	if h.closesElsewhere() {
 		return nil
 	}
 	defer close(h.closed)
@@ -355,18 +355,25 @@ func (h *Host) Stop(ctx context.Context) error {
 	}
 }
 
-// Leave accepts no new executions and returns once this Host appends nothing more. Commands of supervisors continue,
-// and the next Host adopts them and the waiting executions; left is their number. Without supervisors, Leave is Close.
-func (h *Host) Leave() (left int, err error) {
-	if h.supervisors == nil {
-		return 0, h.Close()
-	}
+// closesElsewhere begins to close the Host. If another call has begun, it waits for that and returns true.
+func (h *Host) closesElsewhere() bool {
 	h.mu.Lock()
 	first := !h.closing
 	h.closing = true
 	h.mu.Unlock()
 	if !first {
 		<-h.closed
+	}
+	return !first
+}
+
+// Leave accepts no new executions and returns once this Host appends nothing more. Commands of supervisors continue,
+// and the next Host adopts them and the waiting executions; left is their number. Without supervisors, Leave is Close.
+func (h *Host) Leave() (left int, err error) {
+	if h.supervisors == nil {
+		return 0, h.Close()
+	}
+	if h.closesElsewhere() {
 		return int(h.left.Load()), nil
 	}
 	defer close(h.closed)

@@ -109,16 +109,12 @@ func (h *Host) listExpired(ctx context.Context, tenant reprise.Tenant, q *ListQu
 	if !h.remembers() || q.Status != "" && q.Status != StatusEnded || len(q.Labels) > 0 { // labels are not remembered
 		return page, nil
 	}
-	s, err := h.log.Stream(ctx, journalOf(tenant))
-	var info reprise.StreamInfo
-	if err == nil {
-		info, err = s.Info(ctx)
-	}
-	if isOver(err) {
-		return page, nil
-	}
-	if err != nil {
+	s, info, err := lookUp(ctx, h.log, journalOf(tenant))
+	switch {
+	case err != nil:
 		return ListPage{}, err
+	case s == nil:
+		return page, nil
 	}
 	next := info.Tail + 1
 	if below != "" {
@@ -131,7 +127,7 @@ func (h *Host) listExpired(ctx context.Context, tenant reprise.Tenant, q *ListQu
 	for next > info.Earliest {
 		first := max(info.Earliest, next-min(next, ranStep))
 		var events []reprise.Event
-		err := h.eachRecord(ctx, s, first, next-1, func(e *reprise.Event) {
+		err := eachRecord(ctx, s, first, next-1, func(e *reprise.Event) {
 			events = append(events, *e)
 		})
 		if err != nil {
@@ -163,7 +159,7 @@ func (h *Host) onlyRemembered(ctx context.Context, tenant reprise.Tenant, q *Lis
 		return x, false, nil
 	}
 	found := recall{key: reprise.StreamKey{Tenant: tenant, Name: r.name}}
-	if kept, err := h.isStreamKept(ctx, found.key); kept || err != nil {
+	if s, _, err := lookUp(ctx, h.log, found.key); s != nil || err != nil {
 		return x, false, err
 	}
 	err = h.recall(ctx, &found)

@@ -35,9 +35,7 @@ const (
 
 // meta is the Meta of the stream: the public part of a request, and a digest of all of it.
 type meta struct {
-	Argv     []string `json:"argv,omitempty"`
-	Command  string   `json:"command,omitempty"`
-	Language string   `json:"language,omitempty"`
+	command.Shown
 	Cwd      string   `json:"cwd,omitempty"`
 	EnvNames []string `json:"env_names,omitempty"`
 	TTY      *TTY     `json:"tty,omitempty"`
@@ -61,8 +59,8 @@ const (
 // describe returns the public part of a request, without the values of variables, code and stdin.
 func describe(req *Request) meta {
 	m := meta{
-		Command: command.Shorten(req.Command, shownBytes), Language: req.Language,
-		Cwd: command.Shorten(req.Cwd, shownCwd), TTY: req.TTY, Timeout: req.Timeout, Key: req.Key,
+		Shown: command.Shown{Command: command.Shorten(req.Command, shownBytes), Language: req.Language},
+		Cwd:   command.Shorten(req.Cwd, shownCwd), TTY: req.TTY, Timeout: req.Timeout, Key: req.Key,
 		KillOnDisconnect: req.KillOnDisconnect, Interpreter: req.Interpreter,
 	}
 	room := shownBytes
@@ -84,12 +82,6 @@ func describe(req *Request) meta {
 		m.EnvNames = append(m.EnvNames, command.Shorten(name, shownName))
 	}
 	return m
-}
-
-// shownOf is the part of describe that the started event has.
-func shownOf(req *Request) command.Shown {
-	m := describe(req)
-	return command.Shown{Argv: m.Argv, Command: m.Command, Language: m.Language}
 }
 
 // config is the configuration of the stream of a request.

@@ -78,7 +78,7 @@ func (h *Host) tidy(ctx context.Context, s *reprise.Stream, most int64) {
 	}
 	for past := true; past && from < info.Tail; {
 		step := from + ranTidy - 1
-		err := h.eachRecord(ctx, s, from, min(step, info.Tail-1), func(e *reprise.Event) {
+		err := eachRecord(ctx, s, from, min(step, info.Tail-1), func(e *reprise.Event) {
 			if past = past && h.isPast(e); past {
 				from = e.Seq + 1
 			}
@@ -95,7 +95,7 @@ func (h *Host) tidy(ctx context.Context, s *reprise.Stream, most int64) {
 // tellForgotten warns if the record with a seq is about to be forgotten before its time, once in a while.
 func (h *Host) tellForgotten(ctx context.Context, s *reprise.Stream, seq uint64) {
 	early := false
-	err := h.eachRecord(ctx, s, seq, seq, func(e *reprise.Event) { early = !h.isPast(e) })
+	err := eachRecord(ctx, s, seq, seq, func(e *reprise.Event) { early = !h.isPast(e) })
 	if err != nil || !early {
 		return
 	}

@@ -156,23 +156,13 @@ func (h *Host) recall(ctx context.Context, q *recall) error {
 	if !h.remembers() {
 		return nil
 	}
-	s, err := h.log.Stream(ctx, h.bucketOf(q.key))
-	if isOver(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	info, err := s.Info(ctx)
-	if isOver(err) || err == nil && info.Epoch == q.epoch && info.Tail == q.seq {
-		return nil
-	}
-	if err != nil {
+	s, info, err := lookUp(ctx, h.log, h.bucketOf(q.key))
+	if err != nil || s == nil || info.Epoch == q.epoch && info.Tail == q.seq {
 		return err
 	}
 	q.found, q.epoch, q.seq = nil, info.Epoch, info.Tail
 	prefix := []byte(q.key.Name + "\n")
-	return h.eachRecord(ctx, s, 1, info.Tail, func(e *reprise.Event) {
+	return eachRecord(ctx, s, 1, info.Tail, func(e *reprise.Event) {
 		if !bytes.HasPrefix(e.Data, prefix) || h.isPast(e) {
 			return
 		}
@@ -187,38 +177,21 @@ func (h *Host) recall(ctx context.Context, q *recall) error {
 }
 
 // eachRecord calls f with the kept events of s from first to last.
-func (h *Host) eachRecord(ctx context.Context, s *reprise.Stream, first, last uint64, f func(*reprise.Event)) error {
-	reader, err := s.Reader(ctx, reprise.Earliest())
-	if err != nil {
-		return err
+func eachRecord(ctx context.Context, s *reprise.Stream, first, last uint64, f func(*reprise.Event)) error {
+	at := reprise.Earliest()
+	if first > 1 {
+		at = reprise.After(s.Cursor(first - 1))
 	}
-	defer reader.Close()
-	if info := reader.Info(); first > info.Earliest {
-		if err := reader.Seek(reprise.After(s.Cursor(first - 1))); err != nil {
-			return err
-		}
-	}
-	for {
-		events, err := reader.Poll(ctx)
-		if lost, ok := errors.AsType[*reprise.WindowError](err); ok && lost.Reason == reprise.CursorExpired {
-			if err := reader.Seek(reprise.Earliest()); err != nil { // old ones were removed meanwhile
-				return err
-			}
-			continue
-		}
-		if err != nil {
-			return err
-		}
+	_, err := eachBatch(ctx, s, at, func() {}, func(events reprise.Events) (bool, error) {
 		for e := range events.All() {
 			if e.Seq > last {
-				return nil
+				return true, nil
 			}
 			f(&e)
 		}
-		if events.Len() == 0 || events.Last() >= last {
-			return nil
-		}
-	}
+		return events.Len() > 0 && events.Last() >= last, nil
+	})
+	return err
 }
 
 // recorded answers a start whose execution has ended and is no longer kept. done is false if there is no such
@@ -229,7 +202,7 @@ func (h *Host) recorded(ctx context.Context, q *recall, config *reprise.StreamCo
 	if err := h.recall(ctx, q); err != nil || q.found == nil {
 		return Execution{}, false, err
 	}
-	if kept, err := h.isStreamKept(ctx, q.key); kept || err != nil {
+	if s, _, err := lookUp(ctx, h.log, q.key); s != nil || err != nil {
 		return Execution{}, false, err
 	}
 	x, err = q.answer(config)
@@ -300,18 +273,6 @@ func orRecorded(x Execution, created bool, err error) (Execution, bool, error) {
 		return r.execution, false, nil
 	}
 	return x, created, err
-}
-
-// isStreamKept reports whether there is a stream.
-func (h *Host) isStreamKept(ctx context.Context, key reprise.StreamKey) (bool, error) {
-	s, err := h.log.Stream(ctx, key)
-	if err == nil {
-		_, err = s.Info(ctx)
-	}
-	if errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // showExpired is Show for an execution that is no longer kept. The error is why if it is not remembered.

@@ -38,6 +38,16 @@ func (h *Host) Stream(ctx context.Context, tenant reprise.Tenant, id string) (*r
 	return s, err
 }
 
+// streamInfo is Stream, with what is known of it.
+func (h *Host) streamInfo(ctx context.Context, tenant reprise.Tenant, id string) (
+	s *reprise.Stream, info reprise.StreamInfo, err error,
+) {
+	if s, err = h.Stream(ctx, tenant, id); err == nil {
+		info, err = s.Info(ctx)
+	}
+	return s, info, err
+}
+
 // errOutputExpired is the error for the output of an execution that is remembered.
 var errOutputExpired = fmt.Errorf("%w: the output of the execution", reprise.ErrExpired)
 
@@ -106,7 +116,7 @@ func (h *Host) startedIn(ctx context.Context, s *reprise.Stream) string {
 	var started struct {
 		Cwd string `json:"cwd"`
 	}
-	_ = h.eachRecord(ctx, s, 1, 1, func(e *reprise.Event) { // without a first event, it is not known
+	_ = eachRecord(ctx, s, 1, 1, func(e *reprise.Event) { // without a first event, it is not known
 		if e.Type == eventStarted {
 			_ = json.Unmarshal(e.Data, &started)
 		}
