@@ -163,6 +163,7 @@ type Host struct {
 	log    *reprise.Log
 	opts   Options
 	queue  *queue
+	names  *names
 	system command.System // for commands that are run here
 
 	supervisors *supervisor.Pool // nil where commands are run here
@@ -179,7 +180,6 @@ type Host struct {
 	far     map[reprise.StreamKey]*farFollow // followed here, run elsewhere
 	// fullTold is when it was last logged that output waits for room.
 	fullTold time.Time
-	ranTold  time.Time // when it was last logged that names were forgotten before their time
 	closing  bool
 	closed   chan struct{} // closed when all is over
 
@@ -209,6 +209,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 		log:     log,
 		opts:    o,
 		queue:   newQueue(&o),
+		names:   &names{log: log, opts: &o},
 		system:  command.System{Spawner: spawn.New(), Logger: o.Logger},
 		runs:    map[reprise.StreamKey]*run{},
 		opening: map[*run]bool{},

@@ -34,13 +34,13 @@ type keyMeta struct {
 
 // streamOfKey is the name of the stream of a key, which may be of any form.
 func (h *Host) streamOfKey(tenant reprise.Tenant, key string) reprise.StreamKey {
-	sum := h.mac("reprise execution key 1", []byte(tenant), []byte(key))
+	sum := mac(h.opts.Secret, "reprise execution key 1", []byte(tenant), []byte(key))
 	return reprise.StreamKey{Tenant: tenant, Name: keyNamespace + inName(sum[:16])}
 }
 
 // keyConfig is the configuration of the stream of the key of a request.
 func (h *Host) keyConfig(req *Request) reprise.StreamConfig {
-	digest := h.mac("reprise execution request 1", canonical(req))
+	digest := mac(h.opts.Secret, "reprise execution request 1", canonical(req))
 	return reprise.StreamConfig{
 		Meta:      mustMarshal(keyMeta{req.Key, base64.RawURLEncoding.EncodeToString(digest)}),
 		Retention: reprise.Retention{MaxAge: time.Duration(req.Retention.MaxAge)},
@@ -53,7 +53,8 @@ func (h *Host) keyedID(key string, info *reprise.StreamInfo) string {
 	if len(info.Lineage) > 0 { // a store that may have lost events has given it others
 		epoch = info.Lineage[0].Epoch
 	}
-	return inName(h.mac("reprise execution of a key 1", []byte(info.Key.Tenant), []byte(key), []byte(epoch))[:16])
+	sum := mac(h.opts.Secret, "reprise execution of a key 1", []byte(info.Key.Tenant), []byte(key), []byte(epoch))
+	return inName(sum[:16])
 }
 
 // inName is a digest in the letters of ids.

@@ -106,7 +106,8 @@ const (
 func (h *Host) listExpired(ctx context.Context, tenant reprise.Tenant, q *ListQuery, page ListPage, below string) (
 	ListPage, error,
 ) {
-	if !h.remembers() || q.Status != "" && q.Status != StatusEnded || len(q.Labels) > 0 { // labels are not remembered
+	// Labels are not remembered.
+	if !h.names.remembers() || q.Status != "" && q.Status != StatusEnded || len(q.Labels) > 0 {
 		return page, nil
 	}
 	s, info, err := lookUp(ctx, h.log, journalOf(tenant))
@@ -155,14 +156,14 @@ func (h *Host) onlyRemembered(ctx context.Context, tenant reprise.Tenant, q *Lis
 	x Execution, ok bool, err error,
 ) {
 	r, ok := parseRecord(e)
-	if x = r.execution(); !ok || h.isPast(e) || !q.matches(&x) {
+	if x = r.execution(); !ok || h.names.isPast(e) || !q.matches(&x) {
 		return x, false, nil
 	}
 	found := recall{key: reprise.StreamKey{Tenant: tenant, Name: r.name}}
 	if s, _, err := lookUp(ctx, h.log, found.key); s != nil || err != nil {
 		return x, false, err
 	}
-	err = h.recall(ctx, &found)
+	err = h.names.recall(ctx, &found)
 	return x, err == nil && found.found != nil && found.found.Life == r.Life, err
 }
 

@@ -87,7 +87,7 @@ func describe(req *Request) meta {
 // config is the configuration of the stream of a request.
 func (h *Host) config(req *Request) reprise.StreamConfig {
 	m := describe(req)
-	m.Digest = base64.RawURLEncoding.EncodeToString(h.mac("reprise execution request 1", canonical(req)))
+	m.Digest = base64.RawURLEncoding.EncodeToString(mac(h.opts.Secret, "reprise execution request 1", canonical(req)))
 	labels := make(map[string]string, len(req.Labels)+1)
 	for k, v := range req.Labels {
 		labels[labelPrefix+k] = v
@@ -122,9 +122,9 @@ func mustMarshal(v any) []byte {
 	return data
 }
 
-// mac authenticates parts under a secret of the Host and a label for the purpose.
-func (h *Host) mac(label string, parts ...[]byte) []byte {
-	mac := hmac.New(sha256.New, h.opts.Secret)
+// mac authenticates parts under a secret and a label for the purpose.
+func mac(secret []byte, label string, parts ...[]byte) []byte {
+	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(label))
 	for _, p := range parts {
 		mac.Write([]byte{0})
@@ -139,7 +139,7 @@ func (h *Host) id(tenant reprise.Tenant, req *Request) string {
 	case req.ID != "":
 		return req.ID
 	case req.IdempotencyKey != "":
-		sum := h.mac("reprise execution id 1", []byte(tenant), []byte(req.IdempotencyKey))
+		sum := mac(h.opts.Secret, "reprise execution id 1", []byte(tenant), []byte(req.IdempotencyKey))
 		return inName(sum[:16])
 	}
 	return strings.ToLower(rand.Text())

@@ -10,6 +10,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"reprise"
@@ -44,6 +45,15 @@ const (
 
 // ranRetention bounds the streams of records. Records are removed by tidy.
 var ranRetention = reprise.Retention{MaxEvents: math.MaxInt64 / 2, MaxBytes: math.MaxInt64 / 2}
+
+// names are the names of executions that are remembered.
+type names struct {
+	log  *reprise.Log
+	opts *Options
+
+	mu   sync.Mutex
+	told time.Time // when it was last logged that names were forgotten before their time
+}
 
 // record is what is remembered of an execution. The data of its event is the name, a line feed, and this as JSON.
 type record struct {
@@ -82,7 +92,7 @@ func parseRecord(e *reprise.Event) (r record, ok bool) {
 }
 
 // isPast reports whether an event of these streams counts no longer.
-func (h *Host) isPast(e *reprise.Event) bool { return time.Since(e.Time) >= h.opts.Remember }
+func (n *names) isPast(e *reprise.Event) bool { return time.Since(e.Time) >= n.opts.Remember }
 
 // execution returns what is shown of an execution whose output has expired.
 func (r *record) execution() Execution {
@@ -126,13 +136,13 @@ func ranStream(tenant reprise.Tenant, part string) reprise.StreamKey {
 func journalOf(tenant reprise.Tenant) reprise.StreamKey { return ranStream(tenant, "all") }
 
 // bucketOf names the stream with the records of a name. Who does not know the secret cannot choose names of one bucket.
-func (h *Host) bucketOf(key reprise.StreamKey) reprise.StreamKey {
-	sum := h.mac("reprise execution ran 1", []byte(key.Tenant), []byte(key.Name))
+func (n *names) bucketOf(key reprise.StreamKey) reprise.StreamKey {
+	sum := mac(n.opts.Secret, "reprise execution ran 1", []byte(key.Tenant), []byte(key.Name))
 	return ranStream(key.Tenant, strconv.Itoa(int(binary.BigEndian.Uint16(sum))%ranBuckets))
 }
 
 // remembers reports whether names are remembered at all.
-func (h *Host) remembers() bool { return h.opts.Remember > 0 }
+func (n *names) remembers() bool { return n.opts.Remember > 0 }
 
 // recall is the state of a search for the record of a name.
 type recall struct {
@@ -152,18 +162,18 @@ func named(key reprise.StreamKey, req *Request) *recall {
 }
 
 // recall looks for the newest record of a name: again, if it did so before, only in what was appended since.
-func (h *Host) recall(ctx context.Context, q *recall) error {
-	if !h.remembers() {
+func (n *names) recall(ctx context.Context, q *recall) error {
+	if !n.remembers() {
 		return nil
 	}
-	s, info, err := lookUp(ctx, h.log, h.bucketOf(q.key))
+	s, info, err := lookUp(ctx, n.log, n.bucketOf(q.key))
 	if err != nil || s == nil || info.Epoch == q.epoch && info.Tail == q.seq {
 		return err
 	}
 	q.found, q.epoch, q.seq = nil, info.Epoch, info.Tail
 	prefix := []byte(q.key.Name + "\n")
 	return eachRecord(ctx, s, 1, info.Tail, func(e *reprise.Event) {
-		if !bytes.HasPrefix(e.Data, prefix) || h.isPast(e) {
+		if !bytes.HasPrefix(e.Data, prefix) || n.isPast(e) {
 			return
 		}
 		r, ok := parseRecord(e)
@@ -199,7 +209,7 @@ func eachRecord(ctx context.Context, s *reprise.Stream, first, last uint64, f fu
 func (h *Host) recorded(ctx context.Context, q *recall, config *reprise.StreamConfig) (
 	x Execution, done bool, err error,
 ) {
-	if err := h.recall(ctx, q); err != nil || q.found == nil {
+	if err := h.names.recall(ctx, q); err != nil || q.found == nil {
 		return Execution{}, false, err
 	}
 	if s, _, err := lookUp(ctx, h.log, q.key); s != nil || err != nil {
@@ -226,7 +236,7 @@ func (*recordedError) Error() string { return "it has run, and its output has ex
 // checkCreated removes the stream of a name that has just been created although there is a record of the name: its
 // execution ended and was removed after recorded had looked for it. The error is a *recordedError then.
 func (h *Host) checkCreated(ctx context.Context, s *reprise.Stream, q *recall, config *reprise.StreamConfig) error {
-	err := h.recall(ctx, q)
+	err := h.names.recall(ctx, q)
 	if err == nil && q.found == nil {
 		return nil
 	}
@@ -252,7 +262,7 @@ func (h *Host) started(ctx context.Context, s *reprise.Stream, created bool, fai
 		x, err = h.show(ctx, s)
 	}
 	if q != nil && !created && (isOver(err) || err == nil && x.Status != StatusEnded) {
-		if recallErr := h.recall(ctx, q); recallErr != nil {
+		if recallErr := h.names.recall(ctx, q); recallErr != nil {
 			return Execution{}, false, recallErr
 		}
 		// A stream of another life is one that another start has created although the name is remembered, and is about
@@ -281,7 +291,7 @@ func (h *Host) showExpired(ctx context.Context, tenant reprise.Tenant, id string
 		return Execution{}, why
 	}
 	q := recall{key: keyOf(tenant, id)}
-	if err := h.recall(ctx, &q); err != nil {
+	if err := h.names.recall(ctx, &q); err != nil {
 		return Execution{}, err
 	}
 	if q.found == nil {
@@ -293,7 +303,7 @@ func (h *Host) showExpired(ctx context.Context, tenant reprise.Tenant, id string
 // remember writes the record of an execution that is about to end at a time, and that of its key if it has succeeded.
 // After an error it can be repeated.
 func (h *Host) remember(ctx context.Context, info *reprise.StreamInfo, e *ending, at time.Time) error {
-	if !h.remembers() {
+	if !h.names.remembers() {
 		return nil
 	}
 	r := record{
@@ -312,7 +322,7 @@ func (h *Host) remember(ctx context.Context, info *reprise.StreamInfo, e *ending
 		r.ID, r.name = strings.TrimPrefix(r.name, namespace), list[0].Key
 		list = append(list, r)
 	}
-	return h.note(ctx, info.Key.Tenant, list)
+	return h.names.note(ctx, info.Key.Tenant, list)
 }
 
 // rememberEnd is remember for a run, which waits while the store is unavailable. Other errors do not keep the run from
@@ -340,23 +350,23 @@ func (r *run) rememberEnd(e *ending, at time.Time) bool {
 // forgetName frees the name of an execution that a client removes, and its key.
 func (h *Host) forgetName(ctx context.Context, key reprise.StreamKey) error {
 	q := recall{key: key}
-	if err := h.recall(ctx, &q); err != nil || q.found == nil {
+	if err := h.names.recall(ctx, &q); err != nil || q.found == nil {
 		return err
 	}
 	if q.found.Key != "" {
 		of := recall{key: reprise.StreamKey{Tenant: key.Tenant, Name: q.found.Key}}
-		err := h.recall(ctx, &of)
+		err := h.names.recall(ctx, &of)
 		if err == nil && of.found != nil && namespace+of.found.ID == key.Name {
-			err = h.forget(ctx, of.key)
+			err = h.names.forget(ctx, of.key)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return h.forget(ctx, key)
+	return h.names.forget(ctx, key)
 }
 
-func (h *Host) forget(ctx context.Context, key reprise.StreamKey) error {
-	_, err := h.appendTo(ctx, h.bucketOf(key), reprise.Event{Type: eventForgot, Data: []byte(key.Name + "\n")})
+func (n *names) forget(ctx context.Context, key reprise.StreamKey) error {
+	_, err := n.appendTo(ctx, n.bucketOf(key), reprise.Event{Type: eventForgot, Data: []byte(key.Name + "\n")})
 	return err
 }
