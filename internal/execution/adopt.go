@@ -139,16 +139,14 @@ func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
 
 // nextOwner returns the owner that takes over the stream of another owner.
 func (h *Host) nextOwner(info *reprise.StreamInfo) (reprise.Owner, error) {
-	if info.Owner.Fence == 0 && h.opts.Replica == nil {
-		return reprise.Owner{}, nil
-	}
 	next := reprise.Owner{Name: aloneName, Fence: info.Owner.Fence + 1}
-	if h.opts.Replica != nil {
+	switch {
+	case h.opts.Replica != nil:
 		me, err := h.owner()
-		if err != nil {
-			return next, err
-		}
 		next.Name = me.Name
+		return next, err
+	case info.Owner.Fence == 0:
+		return reprise.Owner{}, nil
 	}
 	return next, nil
 }
@@ -276,7 +274,11 @@ func (r *run) takeRest(tail uint64) error {
 	}
 	for {
 		at := r.reader.Next()
-		if err := r.takeFrames(tail); err != nil || r.reader.Next() == at {
+		f, err := r.readFrames(tail)
+		if err == nil {
+			err = r.appendFrames(f.events)
+		}
+		if err != nil || r.reader.Next() == at {
 			return err
 		}
 	}
@@ -288,20 +290,15 @@ func (r *run) endUntold() (kept bool) {
 	if loadBrief(r.remote.Dir).Machine == thisMachine() {
 		why, left = supervisorKilled, !supervisor.KillLeft(r.remote.Dir)
 		command.KillMarked([]string{markOf(r.epoch())})
-		r.logCrash(r.remote.Dir)
+		if trace := supervisor.Crash(r.remote.Dir); trace != "" {
+			r.host.opts.Logger.Error("a supervisor has crashed", "execution", r.id, "tenant", r.key.Tenant,
+				"trace", command.Shorten(trace, shownBytes))
+		}
 		if !supervisor.HasBegun(r.remote.Dir) {
 			why, left = neverStarted, false
 		}
 	}
 	return r.endLost(why, left)
-}
-
-// logCrash logs the crash of a supervisor.
-func (r *run) logCrash(dir string) {
-	if trace := supervisor.Crash(dir); trace != "" {
-		r.host.opts.Logger.Error("a supervisor has crashed", "execution", r.id, "tenant", r.key.Tenant,
-			"trace", command.Shorten(trace, shownBytes))
-	}
 }
 
 // endLost ends the run as lost, with what its events tell.

@@ -117,11 +117,7 @@ func (h *Host) startInside(ctx context.Context, who quota.Account, req Request) 
 
 // attachInside finds the execution that the same request has started before, in an interpreter that has ended.
 func (h *Host) attachInside(ctx context.Context, who quota.Account, id string, req *Request) (Execution, bool) {
-	s, err := h.Stream(ctx, who.Tenant, req.Interpreter)
-	if err != nil {
-		return Execution{}, false
-	}
-	info, err := s.Info(ctx)
+	_, info, err := h.streamInfo(ctx, who.Tenant, req.Interpreter)
 	if err != nil {
 		return Execution{}, false
 	}
@@ -195,11 +191,10 @@ func (h *Host) createInside(ctx context.Context, inside *run, key reprise.Stream
 func (h *Host) attachOr(ctx context.Context, key reprise.StreamKey, config reprise.StreamConfig, refused error) (
 	s *reprise.Stream, created bool, err error,
 ) {
-	x, attached := h.attach(ctx, key, config)
-	if !attached {
+	if _, attached := h.attach(ctx, key, config); !attached {
 		return nil, false, refused
 	}
-	s, err = h.Stream(ctx, key.Tenant, x.ID)
+	s, err = h.log.Stream(ctx, key)
 	return s, false, err
 }
 
@@ -346,22 +341,9 @@ func (h *Host) resumeCode(ctx context.Context, inside *run) error {
 	d := inside.driven
 	at := *d.state.Current
 	key := reprise.StreamKey{Tenant: inside.key.Tenant, Name: at.Name}
-	s, err := h.log.Stream(ctx, key)
-	if err == nil && s.Cursor(0).Epoch != at.Epoch {
-		return nil
-	}
-	if isOver(err) {
-		return nil // it was removed: nobody reads the rest
-	}
-	if err != nil {
-		return err
-	}
-	info, err := s.Info(ctx)
-	if isOver(err) || err == nil && info.End != nil {
-		return nil
-	}
-	if err != nil {
-		return err
+	s, info, err := lookUp(ctx, h.log, key)
+	if err != nil || s == nil || info.Epoch != at.Epoch || info.End != nil {
+		return err // without an error, it was removed: nobody reads the rest
 	}
 	code, err := h.takeUp(ctx, &info, Request{Interpreter: inside.id, Grace: Duration(at.Grace)})
 	if err != nil {

@@ -73,25 +73,9 @@ func startCollector(s *spawn.Spawner, plan *isolation.Plan, dir string) (*os.Pro
 	if !canCollect.Load() {
 		return nil, nil, errCannotCollect
 	}
-	conn, far, err := supervisor.Pair()
-	if err != nil {
-		return nil, nil, err
-	}
-	defer far.Close()
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		_ = conn.Close()
-		return nil, nil, err
-	}
-	defer null.Close()
-	process, err := s.StartBy(plan.StartSelf, "", []string{collectorName}, &os.ProcAttr{
-		Dir: dir, Env: append(supervisor.Environ(), "GOMEMLIMIT=64MiB"), Files: []*os.File{far, null, null},
-		Sys: spawn.Session(),
+	return supervisor.StartSelf(s, plan.StartSelf, "", collectorName, os.ProcAttr{
+		Dir: dir, Env: []string{"GOMEMLIMIT=64MiB"}, Sys: spawn.Session(),
 	})
-	if err != nil {
-		_ = conn.Close()
-	}
-	return process, conn, err
 }
 
 // collectAll makes this process a collector.

@@ -134,11 +134,7 @@ func (r *run) endedMeanwhile(err error) error {
 		return errHasEnded
 	default:
 	}
-	s, unknown := r.host.log.Stream(r.host.ctx, r.key)
-	if unknown != nil {
-		return err
-	}
-	if info, unknown := s.Info(r.host.ctx); unknown == nil && info.End != nil {
+	if s, info, unknown := lookUp(r.host.ctx, r.host.log, r.key); unknown == nil && s != nil && info.End != nil {
 		return errHasEnded
 	}
 	return err

@@ -135,11 +135,7 @@ func (f *farFollow) idle(ctx context.Context) {
 // counts reports whether followers count for this execution.
 func (f *farFollow) counts(ctx context.Context) bool {
 	for {
-		s, err := f.host.Stream(ctx, f.key.Tenant, f.id)
-		var info reprise.StreamInfo
-		if err == nil {
-			info, err = s.Info(ctx)
-		}
+		_, info, err := f.host.streamInfo(ctx, f.key.Tenant, f.id)
 		switch {
 		case err == nil:
 			var m meta

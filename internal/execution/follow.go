@@ -45,11 +45,7 @@ func (h *Host) FollowIf(ctx context.Context, tenant reprise.Tenant, id string,
 	case r != nil || h.opts.Replica == nil:
 		return func() {}
 	default:
-		s, err := h.Stream(ctx, tenant, id)
-		var info reprise.StreamInfo
-		if err == nil {
-			info, err = s.Info(ctx)
-		}
+		_, info, err := h.streamInfo(ctx, tenant, id)
 		if err != nil {
 			return func() {}
 		}

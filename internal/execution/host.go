@@ -16,7 +16,6 @@ import (
 	"reprise/internal/execution/command"
 	"reprise/internal/execution/supervisor"
 	"reprise/internal/isolation"
-	"reprise/internal/memo"
 	"reprise/internal/quota"
 	"reprise/internal/spawn"
 	"reprise/replica"
@@ -163,8 +162,8 @@ func (o *Options) withDefaults() (Options, error) {
 type Host struct {
 	log    *reprise.Log
 	opts   Options
-	names  *memo.Book // of the executions that have ended
 	queue  *queue
+	names  *names
 	system command.System // for commands that are run here
 
 	supervisors *supervisor.Pool // nil where commands are run here
@@ -212,6 +211,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 		log:     log,
 		opts:    o,
 		queue:   newQueue(&o),
+		names:   openNames(log, &o),
 		system:  command.System{Spawner: spawn.New(), Logger: o.Logger},
 		runs:    map[reprise.StreamKey]*run{},
 		opening: map[*run]bool{},
@@ -222,40 +222,44 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 		unwatch: func() {},
 		drawing: quota.NewPlaces(maxDrawing),
 	}
-	h.names = h.openNames()
 	h.ctx, h.giveUp = context.WithCancelCause(context.Background())
+	if err := h.open(ctx); err != nil {
+		h.giveUp(reprise.ErrClosed)
+		h.active.Wait()
+		h.release()
+		return nil, fmt.Errorf("open host: %w", err)
+	}
+	return h, nil
+}
+
+// open takes up what earlier servers and dead replicas have left.
+func (h *Host) open(ctx context.Context) (err error) {
+	o := &h.opts
 	switch {
 	case o.RunsDir != "":
 		h.supervisors, err = supervisor.OpenPool(o.RunsDir, h.system.Spawner, supervisor.Options{
 			MaxIdle: o.MaxIdle, DisableCgroups: o.DisableCgroups,
 		})
 		if err != nil && !errors.Is(err, errors.ErrUnsupported) {
-			h.release()
-			return nil, fmt.Errorf("open host: %w", err)
+			return err
 		}
 	case !o.DisableCgroups:
-		if err = h.system.UseCgroups(); err != nil {
+		if err := h.system.UseCgroups(); err != nil {
 			o.Logger.Info(command.WithoutCgroups, "reason", err)
 		}
 	}
 	if err := h.adoptAll(ctx); err != nil {
-		h.giveUp(reprise.ErrClosed)
-		h.active.Wait()
-		h.release()
-		return nil, fmt.Errorf("open host: %w", err)
+		return err
 	}
 	h.attendReplicas()
 	h.checkOwners()
 	if err := h.recover(ctx); err != nil {
-		h.giveUp(reprise.ErrClosed)
-		h.active.Wait()
-		h.release()
-		return nil, fmt.Errorf("open host: %w", err)
+		return err
 	}
 	if h.supervisors != nil {
 		h.supervisors.Warm()
 	}
-	return h, nil
+	return nil
 }
 
 // Counts returns the number of running and waiting executions.
@@ -325,12 +329,7 @@ const stopped = "the server was stopped"
 // may take their grace period after ctx is done. If the store fails, executions whose end could not be kept end as lost
 // when a Host is opened again; the error is then reprise.ErrUnavailable.
 func (h *Host) Stop(ctx context.Context) error {
-	h.mu.Lock()
-	first := !h.closing
-	h.closing = true
-	h.mu.Unlock()
-	if !first {
-		<-h.closed
+	if h.closesElsewhere() {
 		return nil
 	}
 	defer close(h.closed)
@@ -407,18 +406,25 @@ func (h *Host) IsDraining() bool {
 	return h.draining || h.closing
 }
 
-// Leave accepts no new executions and returns once this Host appends nothing more. Commands of supervisors continue,
-// and the next Host adopts them and the waiting executions; left is their number. Without supervisors, Leave is Close.
-func (h *Host) Leave() (left int, err error) {
-	if h.supervisors == nil {
-		return 0, h.Close()
-	}
+// closesElsewhere begins to close the Host. If another call has begun, it waits for that and returns true.
+func (h *Host) closesElsewhere() bool {
 	h.mu.Lock()
 	first := !h.closing
 	h.closing = true
 	h.mu.Unlock()
 	if !first {
 		<-h.closed
+	}
+	return !first
+}
+
+// Leave accepts no new executions and returns once this Host appends nothing more. Commands of supervisors continue,
+// and the next Host adopts them and the waiting executions; left is their number. Without supervisors, Leave is Close.
+func (h *Host) Leave() (left int, err error) {
+	if h.supervisors == nil {
+		return 0, h.Close()
+	}
+	if h.closesElsewhere() {
 		return int(h.left.Load()), nil
 	}
 	defer close(h.closed)

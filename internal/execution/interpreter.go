@@ -303,35 +303,21 @@ func (r *run) takeKept(ctx context.Context) error {
 	if d.state.Seq >= r.tail {
 		return nil
 	}
-	reader, err := r.stream.Reader(ctx, reprise.After(r.stream.Cursor(d.state.Seq)))
-	if err != nil {
-		return err
+	lost := func() {
+		if d.current != nil {
+			d.current.cut = true
+		}
 	}
-	defer reader.Close()
-	for d.state.Seq < r.tail {
-		batch, err := reader.Poll(ctx)
-		if lost, ok := errors.AsType[*reprise.WindowError](err); ok && lost.Reason == reprise.CursorExpired {
-			if d.current != nil {
-				d.current.cut = true
-			}
-			if err := reader.Seek(reprise.Earliest()); err != nil {
-				return err
-			}
-			continue
+	at := reprise.After(r.stream.Cursor(d.state.Seq))
+	_, err := eachBatch(ctx, r.stream, at, lost, func(batch reprise.Events) (bool, error) {
+		if batch.Len() == 0 {
+			return true, nil
 		}
-		if err != nil && !errors.Is(err, reprise.ErrEnded) {
-			return err
-		}
-		var events []reprise.Event
+		events := make([]reprise.Event, 0, batch.Len())
 		for e := range batch.All() {
 			events = append(events, e)
 		}
-		if len(events) == 0 {
-			return nil
-		}
-		if err := r.take(events, events[len(events)-1].Seq); err != nil {
-			return err
-		}
-	}
-	return nil
+		return batch.Last() >= r.tail, r.take(events, batch.Last())
+	})
+	return err
 }

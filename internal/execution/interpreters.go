@@ -198,14 +198,10 @@ var errNoInterpreter = fmt.Errorf("%w: there is no interpreter with this id", re
 // Interpreter returns one interpreter. The errors are those of Show. For an execution that is not an interpreter the
 // error is reprise.ErrNotFound.
 func (h *Host) Interpreter(ctx context.Context, tenant reprise.Tenant, id string) (Interpreter, error) {
-	s, err := h.Stream(ctx, tenant, id)
+	s, info, err := h.streamInfo(ctx, tenant, id)
 	if errors.Is(err, reprise.ErrNotFound) {
 		err = errNoInterpreter
 	}
-	if err != nil {
-		return Interpreter{}, err
-	}
-	info, err := s.Info(ctx)
 	if err != nil {
 		return Interpreter{}, err
 	}

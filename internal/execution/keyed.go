@@ -34,13 +34,13 @@ type keyMeta struct {
 
 // streamOfKey is the name of the stream of a key, which may be of any form.
 func (h *Host) streamOfKey(tenant reprise.Tenant, key string) reprise.StreamKey {
-	sum := h.mac("reprise execution key 1", []byte(tenant), []byte(key))
+	sum := mac(h.opts.Secret, "reprise execution key 1", []byte(tenant), []byte(key))
 	return reprise.StreamKey{Tenant: tenant, Name: keyNamespace + inName(sum[:16])}
 }
 
 // keyConfig is the configuration of the stream of the key of a request.
 func (h *Host) keyConfig(req *Request) reprise.StreamConfig {
-	digest := h.mac("reprise execution request 1", canonical(req))
+	digest := mac(h.opts.Secret, "reprise execution request 1", canonical(req))
 	return reprise.StreamConfig{
 		Meta:      mustMarshal(keyMeta{req.Key, base64.RawURLEncoding.EncodeToString(digest)}),
 		Retention: reprise.Retention{MaxAge: time.Duration(req.Retention.MaxAge)},
@@ -53,7 +53,8 @@ func (h *Host) keyedID(key string, info *reprise.StreamInfo) string {
 	if len(info.Lineage) > 0 { // a store that may have lost events has given it others
 		epoch = info.Lineage[0].Epoch
 	}
-	return inName(h.mac("reprise execution of a key 1", []byte(info.Key.Tenant), []byte(key), []byte(epoch))[:16])
+	sum := mac(h.opts.Secret, "reprise execution of a key 1", []byte(info.Key.Tenant), []byte(key), []byte(epoch))
+	return inName(sum[:16])
 }
 
 // inName is a digest in the letters of ids.
@@ -110,7 +111,7 @@ const maxKeyTries = 8
 func (h *Host) standing(ctx context.Context, key reprise.StreamKey, name string, config reprise.StreamConfig) (
 	x Execution, found bool, err error,
 ) {
-	s, info, err := h.lookAtKey(ctx, key)
+	s, info, err := lookUp(ctx, h.log, key)
 	switch {
 	case err == nil && s == nil:
 		return h.recorded(ctx, &recall{key: key}, &config)
@@ -129,20 +130,6 @@ func (h *Host) standing(ctx context.Context, key reprise.StreamKey, name string,
 		return Execution{}, false, nil
 	}
 	return Execution{}, false, err
-}
-
-// lookAtKey finds the stream of a key; s is nil if there is none.
-func (h *Host) lookAtKey(ctx context.Context, key reprise.StreamKey) (
-	s *reprise.Stream, info reprise.StreamInfo, err error,
-) {
-	s, err = h.log.Stream(ctx, key)
-	if err == nil {
-		info, err = s.Info(ctx)
-	}
-	if errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired) {
-		return nil, info, nil
-	}
-	return s, info, err
 }
 
 // failed reports whether an execution has ended otherwise than by an exit with code 0.
@@ -165,7 +152,7 @@ func (h *Host) endKey(ctx context.Context, id reprise.StreamKey, config *reprise
 	if name == "" {
 		return
 	}
-	s, info, err := h.lookAtKey(ctx, h.streamOfKey(id.Tenant, name))
+	s, info, err := lookUp(ctx, h.log, h.streamOfKey(id.Tenant, name))
 	if err == nil && s != nil && keyOf(id.Tenant, h.keyedID(name, &info)) == id {
 		_, err = s.End(ctx, string(outcome), reprise.Event{})
 	}
@@ -177,47 +164,28 @@ func (h *Host) endKey(ctx context.Context, id reprise.StreamKey, config *reprise
 
 // freeKey removes the stream of the key of an execution that is about to be removed.
 func (h *Host) freeKey(ctx context.Context, id reprise.StreamKey) error {
-	execution, err := h.log.Stream(ctx, id)
-	if err == nil {
-		var shown reprise.StreamInfo
-		if shown, err = execution.Info(ctx); err == nil {
-			name := keyIn(&shown.Config)
-			if name == "" {
-				return nil
-			}
-			s, info, err := h.lookAtKey(ctx, h.streamOfKey(id.Tenant, name))
-			if err != nil || s == nil || keyOf(id.Tenant, h.keyedID(name, &info)) != id {
-				return err
-			}
-			return s.Remove(ctx)
-		}
+	s, info, err := lookUp(ctx, h.log, id)
+	if err != nil || s == nil || keyIn(&info.Config) == "" {
+		return err
 	}
-	if isOver(err) {
-		return nil
+	name := keyIn(&info.Config)
+	s, info, err = lookUp(ctx, h.log, h.streamOfKey(id.Tenant, name))
+	if err != nil || s == nil || keyOf(id.Tenant, h.keyedID(name, &info)) != id {
+		return err
 	}
-	return err
+	return s.Remove(ctx)
 }
 
 // endKeys ends the streams of keys whose executions have ended without that, because a server died in between, and
 // removes those that were made for an execution which was never started.
 func (h *Host) endKeys(ctx context.Context) error {
-	query := reprise.ListQuery{Namespace: keyNamespace, Limit: maxLimit}
-	for {
-		page, err := h.log.List(ctx, query)
-		if err != nil {
-			return err
-		}
-		for i := range page.Streams {
-			if page.Streams[i].End == nil {
-				if err := h.tidyKey(ctx, &page.Streams[i]); err != nil {
-					return err
-				}
-			}
-		}
-		if query.After = page.Next; query.After == "" {
+	query := reprise.ListQuery{Namespace: keyNamespace}
+	return eachStream(ctx, h.log, query, func(info *reprise.StreamInfo) error {
+		if info.End != nil {
 			return nil
 		}
-	}
+		return h.tidyKey(ctx, info)
+	})
 }
 
 // tidyKey is endKeys for one key, as it was listed.
@@ -225,22 +193,18 @@ func (h *Host) tidyKey(ctx context.Context, listed *reprise.StreamInfo) error {
 	var m keyMeta
 	_ = json.Unmarshal(listed.Config.Meta, &m) // we wrote it
 	id := keyOf(listed.Key.Tenant, h.keyedID(m.Key, listed))
-	execution, err := h.log.Stream(ctx, id)
-	var info reprise.StreamInfo
-	if err == nil {
-		info, err = execution.Info(ctx)
-	}
+	execution, info, err := lookUp(ctx, h.log, id)
 	switch {
-	case isOver(err) && time.Since(listed.Created) > listed.Config.Retention.MaxAge:
-		s, now, err := h.lookAtKey(ctx, listed.Key)
+	case err != nil:
+		return err
+	case execution == nil && time.Since(listed.Created) > listed.Config.Retention.MaxAge:
+		s, now, err := lookUp(ctx, h.log, listed.Key)
 		if err != nil || s == nil || now.Epoch != listed.Epoch {
 			return err
 		}
 		return s.Remove(ctx)
-	case isOver(err), err == nil && info.End == nil: // it is being started, or runs
-		return nil
-	case err == nil:
+	case execution != nil && info.End != nil: // otherwise it is being started, or runs
 		h.endKey(ctx, id, &info.Config, Outcome(info.End.Outcome))
 	}
-	return err
+	return nil
 }

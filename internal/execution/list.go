@@ -107,19 +107,16 @@ const (
 func (h *Host) listExpired(ctx context.Context, tenant reprise.Tenant, q *ListQuery, page ListPage, below string) (
 	ListPage, error,
 ) {
-	if !h.remembers() || q.Status != "" && q.Status != StatusEnded || len(q.Labels) > 0 { // labels are not remembered
+	// Labels are not remembered.
+	if !h.names.remembers() || q.Status != "" && q.Status != StatusEnded || len(q.Labels) > 0 {
 		return page, nil
 	}
-	s, err := h.log.Stream(ctx, h.journalOf(tenant))
-	var info reprise.StreamInfo
-	if err == nil {
-		info, err = s.Info(ctx)
-	}
-	if isOver(err) {
-		return page, nil
-	}
-	if err != nil {
+	s, info, err := lookUp(ctx, h.log, h.names.journal(tenant))
+	switch {
+	case err != nil:
 		return ListPage{}, err
+	case s == nil:
+		return page, nil
 	}
 	next := info.Tail + 1
 	if below != "" {
@@ -164,10 +161,10 @@ func (h *Host) onlyRemembered(ctx context.Context, tenant reprise.Tenant, q *Lis
 		return x, false, nil
 	}
 	found := recall{key: reprise.StreamKey{Tenant: tenant, Name: r.name}}
-	if kept, err := h.isStreamKept(ctx, found.key); kept || err != nil {
+	if s, _, err := lookUp(ctx, h.log, found.key); s != nil || err != nil {
 		return x, false, err
 	}
-	err = h.recall(ctx, &found)
+	err = h.names.recall(ctx, &found)
 	return x, err == nil && found.found != nil && found.found.Life == r.Life, err
 }
 

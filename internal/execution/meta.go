@@ -35,9 +35,7 @@ const (
 
 // meta is the Meta of the stream: the public part of a request, and a digest of all of it.
 type meta struct {
-	Argv     []string `json:"argv,omitempty"`
-	Command  string   `json:"command,omitempty"`
-	Language string   `json:"language,omitempty"`
+	command.Shown
 	Cwd      string   `json:"cwd,omitempty"`
 	EnvNames []string `json:"env_names,omitempty"`
 	TTY      *TTY     `json:"tty,omitempty"`
@@ -61,8 +59,8 @@ const (
 // describe returns the public part of a request, without the values of variables, code and stdin.
 func describe(req *Request) meta {
 	m := meta{
-		Command: command.Shorten(req.Command, shownBytes), Language: req.Language,
-		Cwd: command.Shorten(req.Cwd, shownCwd), TTY: req.TTY, Timeout: req.Timeout, Key: req.Key,
+		Shown: command.Shown{Command: command.Shorten(req.Command, shownBytes), Language: req.Language},
+		Cwd:   command.Shorten(req.Cwd, shownCwd), TTY: req.TTY, Timeout: req.Timeout, Key: req.Key,
 		KillOnDisconnect: req.KillOnDisconnect, Interpreter: req.Interpreter,
 	}
 	room := shownBytes
@@ -86,16 +84,10 @@ func describe(req *Request) meta {
 	return m
 }
 
-// shownOf is the part of describe that the started event has.
-func shownOf(req *Request) command.Shown {
-	m := describe(req)
-	return command.Shown{Argv: m.Argv, Command: m.Command, Language: m.Language}
-}
-
 // config is the configuration of the stream of a request.
 func (h *Host) config(req *Request) reprise.StreamConfig {
 	m := describe(req)
-	m.Digest = base64.RawURLEncoding.EncodeToString(h.mac("reprise execution request 1", canonical(req)))
+	m.Digest = base64.RawURLEncoding.EncodeToString(mac(h.opts.Secret, "reprise execution request 1", canonical(req)))
 	labels := make(map[string]string, len(req.Labels)+1)
 	for k, v := range req.Labels {
 		labels[labelPrefix+k] = v
@@ -130,9 +122,9 @@ func mustMarshal(v any) []byte {
 	return data
 }
 
-// mac authenticates parts under a secret of the Host and a label for the purpose.
-func (h *Host) mac(label string, parts ...[]byte) []byte {
-	mac := hmac.New(sha256.New, h.opts.Secret)
+// mac authenticates parts under a secret and a label for the purpose.
+func mac(secret []byte, label string, parts ...[]byte) []byte {
+	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte(label))
 	for _, p := range parts {
 		mac.Write([]byte{0})
@@ -147,7 +139,7 @@ func (h *Host) id(tenant reprise.Tenant, req *Request) string {
 	case req.ID != "":
 		return req.ID
 	case req.IdempotencyKey != "":
-		sum := h.mac("reprise execution id 1", []byte(tenant), []byte(req.IdempotencyKey))
+		sum := mac(h.opts.Secret, "reprise execution id 1", []byte(tenant), []byte(req.IdempotencyKey))
 		return inName(sum[:16])
 	}
 	return strings.ToLower(rand.Text())

@@ -149,38 +149,21 @@ type tally struct {
 }
 
 // count goes over the kept events up to a seq.
-func count(ctx context.Context, s *reprise.Stream, upTo uint64) (tally, error) {
-	reader, err := s.Reader(ctx, reprise.Earliest())
-	if err != nil {
-		return tally{}, err
-	}
-	defer reader.Close()
-	var t tally
-	for {
-		events, err := reader.Poll(ctx)
-		if lost, ok := errors.AsType[*reprise.WindowError](err); ok && lost.Reason == reprise.CursorExpired {
-			t = tally{} // the window has moved past our position: the kept events begin later now
-			if err := reader.Seek(reprise.Earliest()); err != nil {
-				return tally{}, err
-			}
-			continue
-		}
-		if err != nil && !errors.Is(err, reprise.ErrEnded) {
-			return tally{}, err
-		}
+func count(ctx context.Context, s *reprise.Stream, upTo uint64) (t tally, err error) {
+	lost := func() { t = tally{} } // the kept events begin later now
+	_, err = eachBatch(ctx, s, reprise.Earliest(), lost, func(events reprise.Events) (bool, error) {
 		for e := range events.All() {
 			if t.from == 0 {
 				t.from = e.Seq
 			}
 			if e.Seq > upTo {
-				return t, nil
+				return true, nil
 			}
 			t.add(&e)
 		}
-		if err != nil || events.Len() == 0 || events.Last() >= upTo {
-			return t, nil
-		}
-	}
+		return events.Len() > 0 && events.Last() >= upTo, nil
+	})
+	return t, err
 }
 
 // date sets when a command was started, and how long it is known to have run.
@@ -261,7 +244,7 @@ func (o *Output) open(ctx context.Context, offset int64) (*reprise.Reader, error
 		}
 		if err == nil {
 			_ = reader.Close() // the earliest is no longer the first
-		} else if lost, ok := errors.AsType[*reprise.WindowError](err); !ok || lost.Reason != reprise.CursorExpired {
+		} else if !hasExpired(err) {
 			return nil, err
 		}
 		if err := o.look(ctx); err != nil {
@@ -272,8 +255,7 @@ func (o *Output) open(ctx context.Context, offset int64) (*reprise.Reader, error
 
 // lost returns the error that names the lost byte when a reader has fallen out of the window.
 func (o *Output) lost(ctx context.Context, err error, at int64) error {
-	w, ok := errors.AsType[*reprise.WindowError](err)
-	if !ok || w.Reason != reprise.CursorExpired {
+	if !hasExpired(err) {
 		return err
 	}
 	if err := o.look(ctx); err != nil {

@@ -90,23 +90,20 @@ func (q *queue) enter(r *run) error {
 		return nil
 	}
 	l := q.line(r)
+	q.arrived = max(q.arrived, r.arrived)
 	if r.remote != nil || q.fits(l, r) {
-		q.arrived = max(q.arrived, r.arrived)
 		q.begin(l, r)
 		return nil
 	}
-	if r.again {
-		q.arrived = max(q.arrived, r.arrived)
-		q.await(l, r)
-		return nil
+	if !r.again {
+		if err := q.mayWait(l, r); err != nil {
+			q.forget(r)
+			q.book.Refund(&r.holder, quota.Starts, 1)
+			return err
+		}
+		q.arrived++
+		r.arrived = q.arrived
 	}
-	if err := q.mayWait(l, r); err != nil {
-		q.forget(r)
-		q.book.Refund(&r.holder, quota.Starts, 1)
-		return err
-	}
-	q.arrived++
-	r.arrived = q.arrived
 	q.await(l, r)
 	return nil
 }

@@ -83,21 +83,13 @@ func (h *Host) forgotten(ctx context.Context, info *reprise.StreamInfo) error {
 // unended are the streams of all tenants' executions that have no end.
 func (h *Host) unended(ctx context.Context) ([]reprise.StreamInfo, error) {
 	var open []reprise.StreamInfo
-	query := reprise.ListQuery{Namespace: namespace, Limit: maxLimit}
-	for {
-		page, err := h.log.List(ctx, query)
-		if err != nil {
-			return nil, err
+	err := eachStream(ctx, h.log, reprise.ListQuery{Namespace: namespace}, func(info *reprise.StreamInfo) error {
+		if info.End == nil {
+			open = append(open, *info)
 		}
-		for _, info := range page.Streams {
-			if info.End == nil {
-				open = append(open, info)
-			}
-		}
-		if query.After = page.Next; query.After == "" {
-			return open, nil
-		}
-	}
+		return nil
+	})
+	return open, err
 }
 
 // takeOver ends an execution as lost, unless another replica does so or has done so.

@@ -32,6 +32,26 @@ const (
 	eventForgot = "forgot"
 )
 
+// names are the names of executions that are remembered.
+type names struct {
+	*memo.Book
+	age time.Duration
+}
+
+// openNames returns the names of the executions in log. Clients do not know the secret of opts, so they cannot choose
+// names of one bucket.
+func openNames(log *reprise.Log, opts *Options) *names {
+	return &names{age: opts.Remember, Book: memo.New(log, memo.Options{
+		Namespace: ranNamespace, Age: opts.Remember, Records: opts.RememberNames,
+		Hash: func(tenant reprise.Tenant, name string) uint16 {
+			return binary.BigEndian.Uint16(mac(opts.Secret, "reprise execution ran 1", []byte(tenant), []byte(name)))
+		},
+		Early: "names of executions are forgotten before their time, and could run again: there are too many; " +
+			"raise --remember-names",
+		Logger: opts.Logger,
+	})}
+}
+
 // record is what is remembered of an execution. The data of its event is the name, a line feed, and this as JSON.
 type record struct {
 	name string
@@ -101,27 +121,11 @@ func digestOf(config *reprise.StreamConfig) string {
 	return m.Digest[:min(len(m.Digest), 22)] + config.Labels[labelInterpreter]
 }
 
-// openNames returns the records of the names of a Host's executions. Clients do not know its secret, so they cannot
-// choose names of one bucket.
-func (h *Host) openNames() *memo.Book {
-	return memo.New(h.log, memo.Options{
-		Namespace: ranNamespace, Age: h.opts.Remember, Records: h.opts.RememberNames,
-		Hash: func(tenant reprise.Tenant, name string) uint16 {
-			return binary.BigEndian.Uint16(h.mac("reprise execution ran 1", []byte(tenant), []byte(name)))
-		},
-		Early: "names of executions are forgotten before their time, and could run again: there are too many; " +
-			"raise --remember-names",
-		Logger: h.opts.Logger,
-	})
-}
-
-// journalOf names the stream in which the records of a tenant are listed.
-func (h *Host) journalOf(tenant reprise.Tenant) reprise.StreamKey {
-	return h.names.Stream(tenant, "all")
-}
+// journal names the stream in which the records of a tenant are listed.
+func (n *names) journal(tenant reprise.Tenant) reprise.StreamKey { return n.Stream(tenant, "all") }
 
 // remembers reports whether names are remembered at all.
-func (h *Host) remembers() bool { return h.opts.Remember > 0 }
+func (n *names) remembers() bool { return n.age > 0 }
 
 // recall is the state of a search for the record of a name.
 type recall struct {
@@ -140,12 +144,12 @@ func named(key reprise.StreamKey, req *Request) *recall {
 }
 
 // recall looks for the newest record of a name.
-func (h *Host) recall(ctx context.Context, q *recall) error {
-	if !h.remembers() {
+func (n *names) recall(ctx context.Context, q *recall) error {
+	if !n.remembers() {
 		return nil
 	}
 	if q.search == nil {
-		q.search = h.names.Search(q.key.Tenant, q.key.Name)
+		q.search = n.Search(q.key.Tenant, q.key.Name)
 	}
 	events, err := q.search.Records(ctx)
 	if err != nil {
@@ -169,10 +173,10 @@ func (h *Host) recall(ctx context.Context, q *recall) error {
 func (h *Host) recorded(ctx context.Context, q *recall, config *reprise.StreamConfig) (
 	x Execution, done bool, err error,
 ) {
-	if err := h.recall(ctx, q); err != nil || q.found == nil {
+	if err := h.names.recall(ctx, q); err != nil || q.found == nil {
 		return Execution{}, false, err
 	}
-	if kept, err := h.isStreamKept(ctx, q.key); kept || err != nil {
+	if s, _, err := lookUp(ctx, h.log, q.key); s != nil || err != nil {
 		return Execution{}, false, err
 	}
 	x, err = q.answer(config)
@@ -196,7 +200,7 @@ func (*recordedError) Error() string { return "it has run, and its output has ex
 // checkCreated removes the stream of a name that has just been created although there is a record of the name: its
 // execution ended and was removed after recorded had looked for it. The error is a *recordedError then.
 func (h *Host) checkCreated(ctx context.Context, s *reprise.Stream, q *recall, config *reprise.StreamConfig) error {
-	err := h.recall(ctx, q)
+	err := h.names.recall(ctx, q)
 	if err == nil && q.found == nil {
 		return nil
 	}
@@ -222,7 +226,7 @@ func (h *Host) started(ctx context.Context, s *reprise.Stream, created bool, fai
 		x, err = h.show(ctx, s)
 	}
 	if q != nil && !created && (isOver(err) || err == nil && x.Status != StatusEnded) {
-		if recallErr := h.recall(ctx, q); recallErr != nil {
+		if recallErr := h.names.recall(ctx, q); recallErr != nil {
 			return Execution{}, false, recallErr
 		}
 		// A stream of another life is one that another start has created although the name is remembered, and is about
@@ -245,25 +249,13 @@ func orRecorded(x Execution, created bool, err error) (Execution, bool, error) {
 	return x, created, err
 }
 
-// isStreamKept reports whether there is a stream.
-func (h *Host) isStreamKept(ctx context.Context, key reprise.StreamKey) (bool, error) {
-	s, err := h.log.Stream(ctx, key)
-	if err == nil {
-		_, err = s.Info(ctx)
-	}
-	if errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // showExpired is Show for an execution that is no longer kept. The error is why if it is not remembered.
 func (h *Host) showExpired(ctx context.Context, tenant reprise.Tenant, id string, why error) (Execution, error) {
 	if !errors.Is(why, reprise.ErrNotFound) && !errors.Is(why, reprise.ErrExpired) || checkID("id", id) != nil {
 		return Execution{}, why
 	}
 	q := recall{key: keyOf(tenant, id)}
-	if err := h.recall(ctx, &q); err != nil {
+	if err := h.names.recall(ctx, &q); err != nil {
 		return Execution{}, err
 	}
 	if q.found == nil {
@@ -275,7 +267,7 @@ func (h *Host) showExpired(ctx context.Context, tenant reprise.Tenant, id string
 // remember writes the record of an execution that is about to end at a time, and that of its key if it has succeeded.
 // After an error it can be repeated.
 func (h *Host) remember(ctx context.Context, info *reprise.StreamInfo, e *ending, at time.Time) error {
-	if !h.remembers() {
+	if !h.names.remembers() {
 		return nil
 	}
 	r := record{
@@ -294,7 +286,7 @@ func (h *Host) remember(ctx context.Context, info *reprise.StreamInfo, e *ending
 		r.ID, r.name = strings.TrimPrefix(r.name, namespace), list[0].Key
 		list = append(list, r)
 	}
-	return h.note(ctx, info.Key.Tenant, list)
+	return h.names.note(ctx, info.Key.Tenant, list)
 }
 
 // rememberEnd is remember for a run, which waits while the store is unavailable. Other errors do not keep the run from
@@ -322,35 +314,35 @@ func (r *run) rememberEnd(e *ending, at time.Time) bool {
 // forgetName frees the name of an execution that a client removes, and its key.
 func (h *Host) forgetName(ctx context.Context, key reprise.StreamKey) error {
 	q := recall{key: key}
-	if err := h.recall(ctx, &q); err != nil || q.found == nil {
+	if err := h.names.recall(ctx, &q); err != nil || q.found == nil {
 		return err
 	}
 	if q.found.Key != "" {
 		of := recall{key: reprise.StreamKey{Tenant: key.Tenant, Name: q.found.Key}}
-		err := h.recall(ctx, &of)
+		err := h.names.recall(ctx, &of)
 		if err == nil && of.found != nil && namespace+of.found.ID == key.Name {
-			err = h.forget(ctx, of.key)
+			err = h.names.forget(ctx, of.key)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	return h.forget(ctx, key)
+	return h.names.forget(ctx, key)
 }
 
-func (h *Host) forget(ctx context.Context, key reprise.StreamKey) error {
-	return h.names.Add(ctx, key.Tenant, memo.Record(eventForgot, time.Time{}, key.Name, nil))
+func (n *names) forget(ctx context.Context, key reprise.StreamKey) error {
+	return n.Add(ctx, key.Tenant, memo.Record(eventForgot, time.Time{}, key.Name, nil))
 }
 
 // note adds records to the names and, if they are those of executions, to the journal.
-func (h *Host) note(ctx context.Context, tenant reprise.Tenant, list []record) error {
+func (n *names) note(ctx context.Context, tenant reprise.Tenant, list []record) error {
 	var writing sync.WaitGroup
 	errs := make([]error, 2*len(list))
 	for i := range list {
 		e := list[i].event()
-		writing.Go(func() { errs[2*i] = h.names.Add(ctx, tenant, e) })
+		writing.Go(func() { errs[2*i] = n.Add(ctx, tenant, e) })
 		if list[i].ID == "" {
-			writing.Go(func() { errs[2*i+1] = h.names.AddTo(ctx, h.journalOf(tenant), e) })
+			writing.Go(func() { errs[2*i+1] = n.AddTo(ctx, n.journal(tenant), e) })
 		}
 	}
 	writing.Wait()

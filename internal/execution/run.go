@@ -55,7 +55,7 @@ func (r *run) makePlan(dir string) (folder string, err error) {
 	limits := r.host.caps(r.key.Tenant).limits(&req.Limits)
 	r.isolation.Temporary = limits.MemoryBytes
 	p := &command.Plan{
-		ID: r.id, Shown: shownOf(req), Argv: req.Argv, Cwd: r.host.cwd(r.key.Tenant, req),
+		ID: r.id, Shown: describe(req).Shown, Argv: req.Argv, Cwd: r.host.cwd(r.key.Tenant, req),
 		TTY:  (*command.Size)(req.TTY),
 		Mark: markOf(r.epoch()), Input: req.input(), StdinOpen: req.StdinOpen,
 		Timeout: r.timeout(), Grace: r.grace(), Drain: r.host.opts.DrainTimeout,

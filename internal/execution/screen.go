@@ -3,7 +3,6 @@ package execution
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -84,30 +83,10 @@ func (h *Host) Screen(ctx context.Context, tenant reprise.Tenant, id string, on 
 
 // draw draws all output so far, and returns the seq of the last event.
 func draw(ctx context.Context, s *reprise.Stream, on *screen.Screen) (seq uint64, err error) {
-	reader, err := s.Reader(ctx, reprise.Earliest())
-	if err != nil {
-		return 0, err
-	}
-	defer reader.Close()
 	var bytes int64 // of output that was drawn
-	for {
-		events, err := reader.Poll(ctx)
-		if lost, ok := errors.AsType[*reprise.WindowError](err); ok && lost.Reason == reprise.CursorExpired {
-			if err := reader.Seek(reprise.Earliest()); err != nil { // the window has moved past us
-				return 0, err
-			}
-			continue
-		}
-		if err != nil && !errors.Is(err, reprise.ErrEnded) {
-			return 0, err
-		}
-		if err := drawEvents(ctx, events, on, &bytes); err != nil {
-			return 0, err
-		}
-		if err != nil || events.Len() == 0 {
-			return reader.Cursor().Seq, nil
-		}
-	}
+	return eachBatch(ctx, s, reprise.Earliest(), func() {}, func(events reprise.Events) (bool, error) {
+		return false, drawEvents(ctx, events, on, &bytes)
+	})
 }
 
 // drawEvents draws the output among some events, and adds its size to bytes. It stops soon after ctx is done, or when

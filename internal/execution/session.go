@@ -171,19 +171,10 @@ func (h *Host) RemoveSession(ctx context.Context, tenant reprise.Tenant, id stri
 
 // each calls f with every execution of a tenant, the newest first.
 func (h *Host) each(ctx context.Context, tenant reprise.Tenant, f func(*reprise.StreamInfo, *Execution)) error {
-	query := reprise.ListQuery{Tenant: tenant, Namespace: namespace, Limit: maxLimit}
-	for {
-		page, err := h.log.List(ctx, query)
-		if err != nil {
-			return err
-		}
-		for i := range page.Streams {
-			info := &page.Streams[i]
-			x := h.view(info, h.find(info.Key))
-			f(info, &x)
-		}
-		if query.After = page.Next; query.After == "" {
-			return nil
-		}
-	}
+	query := reprise.ListQuery{Tenant: tenant, Namespace: namespace}
+	return eachStream(ctx, h.log, query, func(info *reprise.StreamInfo) error {
+		x := h.view(info, h.find(info.Key))
+		f(info, &x)
+		return nil
+	})
 }

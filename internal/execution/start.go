@@ -72,10 +72,7 @@ func (h *Host) startAs(ctx context.Context, who *quota.Holder, req Request, d *d
 		_, err = h.secrets(who.Tenant, &req)
 	}
 	if err != nil {
-		if x, attached := h.attach(ctx, key, config); attached {
-			return x, false, nil
-		}
-		return Execution{}, false, err
+		return h.attachOrFail(ctx, key, config, err)
 	}
 	unlock, err := h.lock(ctx, key)
 	if err != nil {
@@ -100,10 +97,7 @@ func (h *Host) startAs(ctx context.Context, who *quota.Holder, req Request, d *d
 		}
 	}
 	if err != nil {
-		if x, attached := h.attach(ctx, key, config); attached {
-			return x, false, nil
-		}
-		return Execution{}, false, err
+		return h.attachOrFail(ctx, key, config, err)
 	}
 	r.config, r.hold = config, newHold(time.Duration(req.Hold), h.log.Retention(config))
 	stream, created, err := h.create(ctx, r)
@@ -115,16 +109,22 @@ func (h *Host) startAs(ctx context.Context, who *quota.Holder, req Request, d *d
 
 // attach finds the execution that was started by an equal request, while none can be started.
 func (h *Host) attach(ctx context.Context, key reprise.StreamKey, config reprise.StreamConfig) (Execution, bool) {
-	s, err := h.log.Stream(ctx, key)
-	if err != nil {
-		return Execution{}, false
-	}
-	info, err := s.Info(ctx)
-	if err != nil || !isStartedBy(&info, &config) {
+	s, info, err := lookUp(ctx, h.log, key)
+	if err != nil || s == nil || !isStartedBy(&info, &config) {
 		return Execution{}, false
 	}
 	x, err := h.show(ctx, s)
 	return x, err == nil
+}
+
+// attachOrFail is attach for a start that fails unless it finds an execution.
+func (h *Host) attachOrFail(ctx context.Context, key reprise.StreamKey, config reprise.StreamConfig, why error) (
+	x Execution, created bool, err error,
+) {
+	if x, attached := h.attach(ctx, key, config); attached {
+		return x, false, nil
+	}
+	return Execution{}, false, why
 }
 
 // createStream makes the stream of r. An empty stream of this replica without a run is taken as made: it was left by an
@@ -132,7 +132,8 @@ func (h *Host) attach(ctx context.Context, key reprise.StreamKey, config reprise
 func (h *Host) createStream(ctx context.Context, r *run) (s *reprise.Stream, created bool, err error) {
 	s, created, err = h.log.CreateWith(ctx, reprise.CreateOptions{Owner: r.owner}, r.key, r.config)
 	if errors.Is(err, reprise.ErrConflict) {
-		if changed, found := h.findChanged(ctx, r); found {
+		changed, info, unknown := lookUp(ctx, h.log, r.key)
+		if unknown == nil && changed != nil && info.Revision > 0 && isStartedBy(&info, &r.config) {
 			s, err = changed, nil
 		}
 	}
@@ -144,16 +145,6 @@ func (h *Host) createStream(ctx context.Context, r *run) (s *reprise.Stream, cre
 	}
 	info, err := s.Info(ctx)
 	return s, err == nil && info.Tail == 0 && info.End == nil && info.Owner == r.owner, err
-}
-
-// findChanged finds the stream of r if its configuration was changed since it was created.
-func (h *Host) findChanged(ctx context.Context, r *run) (s *reprise.Stream, found bool) {
-	s, err := h.log.Stream(ctx, r.key)
-	if err != nil {
-		return nil, false
-	}
-	info, err := s.Info(ctx)
-	return s, err == nil && info.Revision > 0 && isStartedBy(&info, &r.config)
 }
 
 // create makes the stream and lets the run go. created is false if the execution was

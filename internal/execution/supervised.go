@@ -208,7 +208,10 @@ func (r *run) followRemote() {
 	defer stopForwarding()
 	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
 	for {
-		l, err := r.openLink()
+		l, err := r.link, error(nil)
+		if r.link = nil; l == nil { // that over which the supervisor was started serves until it fails
+			l, err = r.remote.Follow(r.host.ctx)
+		}
 		if err == nil {
 			e, ok, ferr := r.followLink(l)
 			if ok {
@@ -265,15 +268,6 @@ func (r *run) forwardStop() (stop func()) {
 		cancel()
 		<-done
 	}
-}
-
-// openLink returns the link to the supervisor. The link that it was started over serves until it fails.
-func (r *run) openLink() (*supervisor.Link, error) {
-	if l := r.link; l != nil {
-		r.link = nil
-		return l, nil
-	}
-	return r.remote.Follow(r.host.ctx)
 }
 
 // followLink processes the messages of a supervisor until the command has ended and all of its output is in the stream.
@@ -338,15 +332,6 @@ func (r *run) learn(n *supervisor.News, stalled *time.Duration) {
 		r.stalled(d)
 	}
 	*stalled = n.Stalled
-}
-
-// takeFrames appends the next frames up to last.
-func (r *run) takeFrames(last uint64) error {
-	f, err := r.readFrames(last)
-	if err != nil {
-		return err
-	}
-	return r.appendFrames(f.events)
 }
 
 // lastBytes is the most output that is appended together with an end.

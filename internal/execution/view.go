@@ -39,6 +39,16 @@ func (h *Host) Stream(ctx context.Context, tenant reprise.Tenant, id string) (*r
 	return s, err
 }
 
+// streamInfo is Stream, with what is known of it.
+func (h *Host) streamInfo(ctx context.Context, tenant reprise.Tenant, id string) (
+	s *reprise.Stream, info reprise.StreamInfo, err error,
+) {
+	if s, err = h.Stream(ctx, tenant, id); err == nil {
+		info, err = s.Info(ctx)
+	}
+	return s, info, err
+}
+
 // errOutputExpired is the error for the output of an execution that is remembered.
 var errOutputExpired = fmt.Errorf("%w: the output of the execution", reprise.ErrExpired)
 

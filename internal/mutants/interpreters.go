@@ -131,6 +131,22 @@ var interpreterMutants = []mutant{
 		pkg: "./internal/execution", run: "TestQueuedStartIsRecordedFirst",
 	},
 	{
+		name: "refused input does not say how much was accepted", rule: "decision 61",
+		file: "internal/execution/supervisor/messages.go",
+		old:  "		return &s.Taken, *s.Refused\n", new: "		return nil, *s.Refused\n",
+		pkg: "./internal/execution/supervisor", run: "TestAnswersPassAHop",
+	},
+	{
+		name: "input of a named writer goes as that of nobody", rule: "decision 61",
+		file: "internal/execution/command/control.go", old: "	if p.Writer != \"\" {\n", new: "	if false {\n",
+		pkg: "./internal/execution/supervisor", run: "TestCallsAreThoseOfEarlierVersions",
+	},
+	{
+		name: "a run that a supervisor has waits for a turn", rule: "R6.7",
+		file: "internal/execution/queue.go", old: "r.remote != nil || q.fits(l, r) {", new: "q.fits(l, r) {",
+		pkg: "./internal/execution", run: "TestAdoptedRunsKeepTheirTurns",
+	},
+	{
 		name: "supervisor that comes too late starts the command", rule: "G9 R6.7",
 		file: "internal/execution/supervisor/process_linux.go",
 		old:  "attemptIn(next.Dir) != next.Attempt {", new: "false {",

@@ -25,9 +25,9 @@ var terminalMutants = []mutant{
 	{
 		name: "a screen is drawn without the last event",
 		rule: "R6.10",
-		file: "internal/execution/screen.go",
-		old:  "			return reader.Cursor().Seq, nil\n",
-		new:  "			return max(reader.Cursor().Seq, 1) - 1, nil\n",
+		file: "internal/execution/streams.go",
+		old:  "			return reader.Cursor().Seq, err\n",
+		new:  "			return max(reader.Cursor().Seq, 1) - 1, err\n",
 		pkg:  "./internal/execution",
 		run:  "TestScreenGoesOnAtItsCursor$",
 	},

@@ -17,20 +17,7 @@ var errNeedsUnix = fmt.Errorf("commands are run on Linux, macOS and the BSDs alo
 // WithoutCgroups is how a server describes its process tracking.
 const WithoutCgroups = "no commands are run here"
 
-// noTree is the tree of a run that cannot be started.
-type noTree struct{}
-
-func newPlainTree(*Plan) tree { return noTree{} }
-
-func (noTree) prepare(*syscall.SysProcAttr) {}
-func (noTree) started(int)                  {}
-func (noTree) terminate()                   {}
-func (noTree) kill() killed                 { return killed{} }
-func (noTree) usage() treeUsage             { return treeUsage{} }
-func (noTree) enforce(Limits, *Isolation)   {}
-func (noTree) kind() string                 { return "" }
-func (noTree) exceeded() string             { return "" }
-func (noTree) close() bool                  { return false }
+func newPlainTree(*Plan) tree { return bareTree{} }
 
 func (*System) startChild(*Plan, tree) (*child, error) { return nil, errNeedsUnix }
 

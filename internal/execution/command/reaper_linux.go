@@ -112,6 +112,7 @@ func (r *reaper) forget() (left bool) {
 // descendants are the processes of a command that the supervisor has started: whatever descends from the supervisor,
 // which adopts every orphan among them. None can leave.
 type descendants struct {
+	bareTree
 	first  int
 	reaper *reaper
 	// table: the command has a process table of its own. Its first process adopts the orphans then. It is no process of
@@ -119,8 +120,7 @@ type descendants struct {
 	table bool
 }
 
-func (t *descendants) prepare(*syscall.SysProcAttr) {}
-func (t *descendants) started(pid int)              { t.first = pid }
+func (t *descendants) started(pid int) { t.first = pid }
 
 // members are the live descendants, the first process before all others.
 func (t *descendants) members() []process {
@@ -248,10 +248,7 @@ func (t *descendants) usage() treeUsage {
 	return u
 }
 
-func (t *descendants) enforce(Limits, *Isolation) {}
-func (t *descendants) kind() string               { return "subreaper" }
-func (t *descendants) exceeded() string           { return "" }
-func (t *descendants) close() bool                { return false }
+func (t *descendants) kind() string { return "subreaper" }
 
 // reapedTree is the tree of a supervisor's command, found by its cgroup or as descendants. In both cases, processes
 // that have left the cgroup are ended too.

@@ -174,23 +174,19 @@ func (s *spool) drain(out *Output) error {
 			out.Stalled(d)
 		}
 		begin, size := 0, 0
-		chunks = chunks[:0]
-		for _, sp := range b.spans {
-			if n := sp.end - begin; size > 0 && size+n > WriteBytes {
-				if err := out.Write(chunks); err != nil {
-					s.abandon()
-					return err
-				}
-				chunks, size = chunks[:0], 0
-			}
+		for i, sp := range b.spans {
 			chunks = append(chunks, Chunk{Time: sp.time, Kind: sp.kind, Data: b.buf[begin:sp.end:sp.end]})
 			size += sp.end - begin
 			begin = sp.end
+			if i+1 < len(b.spans) && size+b.spans[i+1].end-begin <= WriteBytes {
+				continue
+			}
+			if err := out.Write(chunks); err != nil {
+				s.abandon()
+				return err
+			}
+			clear(chunks)
+			chunks, size = chunks[:0], 0
 		}
-		if err := out.Write(chunks); err != nil {
-			s.abandon()
-			return err
-		}
-		clear(chunks)
 	}
 }

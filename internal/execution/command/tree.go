@@ -30,6 +30,19 @@ type tree interface {
 	close() (left bool)
 }
 
+// bareTree is a tree of which nothing is known. It has what other trees do not need.
+type bareTree struct{}
+
+func (bareTree) prepare(*syscall.SysProcAttr) {}
+func (bareTree) started(int)                  {}
+func (bareTree) terminate()                   {}
+func (bareTree) kill() killed                 { return killed{} }
+func (bareTree) usage() treeUsage             { return treeUsage{} }
+func (bareTree) enforce(Limits, *Isolation)   {}
+func (bareTree) kind() string                 { return "" }
+func (bareTree) exceeded() string             { return "" }
+func (bareTree) close() bool                  { return false }
+
 // killed are the processes that kill has found.
 type killed struct {
 	processes int

@@ -13,12 +13,14 @@ const WithoutCgroups = "no cgroups: commands are killed by their process group"
 
 // groupTree is the process group of the first process. What leaves the group escapes: a daemon, or
 // the background job of an interactive shell.
-type groupTree struct{ first int }
+type groupTree struct {
+	bareTree
+	first int
+}
 
 func newPlainTree(*Plan) tree { return &groupTree{} }
 
-func (*groupTree) prepare(*syscall.SysProcAttr) {}
-func (t *groupTree) started(pid int)            { t.first = pid }
+func (t *groupTree) started(pid int) { t.first = pid }
 
 func (t *groupTree) terminate() {
 	if t.first > 0 {
@@ -38,8 +40,4 @@ func (t *groupTree) kill() (others killed) {
 	return others
 }
 
-func (*groupTree) usage() treeUsage           { return treeUsage{} }
-func (*groupTree) enforce(Limits, *Isolation) {}
-func (*groupTree) kind() string               { return "group" }
-func (*groupTree) exceeded() string           { return "" }
-func (*groupTree) close() bool                { return false }
+func (*groupTree) kind() string { return "group" }

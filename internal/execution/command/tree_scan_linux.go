@@ -11,6 +11,7 @@ import (
 // escapes only if it leaves the session, its parent dies, and it has cleared
 // its environment.
 type scanTree struct {
+	bareTree
 	mark  string // "REPRISE_EPOCH=..."
 	first process
 }
@@ -19,8 +20,6 @@ type scanTree struct {
 const WithoutCgroups = "no cgroups: processes are found in /proc"
 
 func newScanTree(mark string) *scanTree { return &scanTree{mark: mark} }
-
-func (t *scanTree) prepare(*syscall.SysProcAttr) {}
 
 func (t *scanTree) started(pid int) {
 	t.first, _ = readProcess(pid)
@@ -140,10 +139,7 @@ func usageOf(members []process) (u treeUsage) {
 	return u
 }
 
-func (t *scanTree) enforce(Limits, *Isolation) {}
-func (t *scanTree) kind() string               { return "scan" }
-func (t *scanTree) exceeded() string           { return "" }
-func (t *scanTree) close() bool                { return false }
+func (t *scanTree) kind() string { return "scan" }
 
 // KillMarked kills whatever carries one of the marks: what dead servers left behind.
 func KillMarked(marks []string) {

@@ -79,18 +79,16 @@ func (s *session) serve(conn *Conn) {
 
 // note carries out a call that is not answered.
 func (s *session) note(c *call) {
-	switch {
-	case c.Op == callAck:
+	switch c.Op {
+	case callAck:
 		s.writer.Ack(c.Ack)
-	case c.Op == callForget && s.over():
-		s.forget()
+	case callForget:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.ended != nil {
+			s.forget()
+		}
 	}
-}
-
-func (s *session) over() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ended != nil
 }
 
 // answer carries out a call.
@@ -146,5 +144,5 @@ func (n *News) differs(last *News) bool {
 // isOnlyStart reports whether now says that the command was started, and what follows may come at once. The caller
 // holds mu.
 func (s *session) isOnlyStart(now *News) bool {
-	return !s.startTold && now.Tail <= 1 && now.Ended == nil && now.Resized == nil
+	return !s.startTold.Load() && now.Tail <= 1 && now.Ended == nil && now.Resized == nil
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"reprise/internal/execution/command"
@@ -21,8 +22,8 @@ type session struct {
 	writer   *Writer
 
 	mu        sync.Mutex
-	changed   *sync.Cond // on mu: there is news
-	startTold bool       // the time in which only a start is no news is over
+	changed   *sync.Cond  // on mu: there is news
+	startTold atomic.Bool // the time in which only a start is no news is over
 	ended     *command.Ending
 	done      chan struct{} // closed when the command has ended
 	endOnDisk bool          // the end was written to the directory
@@ -84,7 +85,12 @@ func (s *session) runCommand() command.Ending {
 	}()
 	wide := false
 	e := s.Run(&s.owner.system, s.plan, &command.Output{
-		Started: func() { started = time.AfterFunc(startedNews, s.tellStart) },
+		Started: func() {
+			started = time.AfterFunc(startedNews, func() {
+				s.startTold.Store(true)
+				s.tell()
+			})
+		},
 		Write: func(chunks []command.Chunk) error {
 			err := s.writer.Append(chunks)
 			s.tell()
@@ -119,14 +125,6 @@ const (
 func (s *session) tell() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.changed.Broadcast()
-}
-
-// tellStart is tell for a start that nothing has followed yet.
-func (s *session) tellStart() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.startTold = true
 	s.changed.Broadcast()
 }
 

@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -132,21 +131,4 @@ func (s *session) hasUsualFiles() bool {
 	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
 	return err == nil && !slices.ContainsFunc(names, func(name string) bool { return !slices.Contains(usual, name) })
-}
-
-// removeSpares removes the directories that supervisors without a command have left because they were killed. A
-// supervisor that lives removes its own.
-func (p *Pool) removeSpares() error {
-	left, err := filepath.Glob(filepath.Join(p.dir, SparePrefix+"*"))
-	for _, dir := range left {
-		lock, lockErr := Lock(dir)
-		if errors.Is(lockErr, ErrHeld) {
-			continue
-		}
-		err = errors.Join(err, os.RemoveAll(dir))
-		if lockErr == nil {
-			_ = lock.Close()
-		}
-	}
-	return err
 }

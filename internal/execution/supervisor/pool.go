@@ -4,20 +4,18 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"reprise"
 	"reprise/internal/spawn"
 )
+
+var errNeedsLinux = fmt.Errorf("only Linux supports it: %w", errors.ErrUnsupported)
 
 // Pool has the supervisors that a server has started, and the directories of its runs.
 type Pool struct {
@@ -35,8 +33,12 @@ type Pool struct {
 	all     sync.WaitGroup
 }
 
-// OpenPool makes the directory of the runs. No other Pool may use it.
+// OpenPool makes the directory of the runs. No other Pool may use it. The error wraps errors.ErrUnsupported on systems
+// other than Linux.
 func OpenPool(runs string, s *spawn.Spawner, opts Options) (*Pool, error) {
+	if !supported {
+		return nil, errNeedsLinux
+	}
 	dir, err := filepath.Abs(runs)
 	if err != nil {
 		return nil, err
@@ -78,24 +80,8 @@ type Worker struct {
 
 // start starts a supervisor. It is this very program, even if its file was replaced or removed meanwhile.
 func (p *Pool) start() (*Worker, error) {
-	raw, far, err := Pair()
+	process, raw, err := startSupervisor(p.spawner)
 	if err != nil {
-		return nil, err
-	}
-	defer far.Close()
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		_ = raw.Close()
-		return nil, err
-	}
-	defer null.Close()
-	attr := &os.ProcAttr{
-		Dir: "/", Env: Environ(), Files: []*os.File{far, null, null},
-		Sys: &syscall.SysProcAttr{Setsid: true},
-	}
-	process, err := p.spawner.StartBy(startDrowsy, "/proc/self/exe", []string{Name}, attr)
-	if err != nil {
-		_ = raw.Close()
 		return nil, fmt.Errorf("supervisor: %w", err)
 	}
 	w := &Worker{
@@ -112,18 +98,6 @@ func (p *Pool) start() (*Worker, error) {
 	p.workers[w] = true
 	p.all.Go(w.attend)
 	return w, nil
-}
-
-// Environ returns the environment of supervisors. It contains none of our variables except those of instrumented
-// builds, because commands must not find them there.
-func Environ() []string {
-	env := []string{"GOMAXPROCS=1"} // see narrowBytes
-	for _, name := range []string{"GOCOVERDIR", "GORACE"} {
-		if value := os.Getenv(name); value != "" {
-			env = append(env, name+"="+value)
-		}
-	}
-	return env
 }
 
 // attend receives the answers of the worker until it ends.
@@ -343,17 +317,19 @@ func (p *Pool) Close() {
 	p.all.Wait()
 }
 
-// Pair returns two ends that are connected: ours, and one for a process that is this very program.
-func Pair() (net.Conn, *os.File, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return nil, nil, os.NewSyscallError("socketpair", err)
+// removeSpares removes the directories that supervisors without a command have left because they were killed. A
+// supervisor that lives removes its own.
+func (p *Pool) removeSpares() error {
+	left, err := filepath.Glob(filepath.Join(p.dir, SparePrefix+"*"))
+	for _, dir := range left {
+		lock, lockErr := Lock(dir)
+		if errors.Is(lockErr, ErrHeld) {
+			continue
+		}
+		err = errors.Join(err, os.RemoveAll(dir))
+		if lockErr == nil {
+			_ = lock.Close()
+		}
 	}
-	near, far := os.NewFile(uintptr(fds[0]), "near end"), os.NewFile(uintptr(fds[1]), "far end")
-	conn, err := net.FileConn(near)
-	_ = near.Close()
-	if err != nil {
-		_ = far.Close()
-	}
-	return conn, far, err
+	return err
 }
