@@ -63,7 +63,8 @@ func main() {
 }
 
 func all() []mutant {
-	return slices.Concat(engineMutants, rowMutants, replicaMutants, storeMutants, durableMutants, serverMutants,
+	return slices.Concat(engineMutants, rowMutants, replicaMutants, storeMutants, durableMutants, fullDiskMutants,
+		serverMutants,
 		clientMutants, identityMutants, isolationMutants, operationMutants, terminalMutants, interpreterMutants,
 		quotaMutants, boundMutants, outsideMutants)
 }

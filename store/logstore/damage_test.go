@@ -49,6 +49,7 @@ func smallStore(t *testing.T) (d *simDisk, content string) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+	delete(d.names, reserveName) // whose content says nothing
 	t.Logf("the store is%v", d)
 	return d, m.print()
 }
@@ -232,7 +233,7 @@ func TestHeaderIsWrittenAgain(t *testing.T) {
 			}
 			return nil
 		}
-		if err := s.saveSnapshot(); !errors.Is(err, errFault) {
+		if err := s.saveSnapshot(false); !errors.Is(err, errFault) {
 			t.Fatalf("a snapshot on a disk that fails: %v", err)
 		}
 		d.before = nil
@@ -377,7 +378,7 @@ func TestPanicUnderTheTurn(t *testing.T) {
 					t.Errorf("an append to the stream whose creation panicked: %v", errs)
 				}
 			}
-			if err := s.saveSnapshot(); (err == nil) != (at == "stage") {
+			if err := s.saveSnapshot(false); (err == nil) != (at == "stage") {
 				t.Errorf("a snapshot: %v", err)
 			}
 			if err := s.Close(); err != nil {
