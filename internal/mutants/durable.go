@@ -288,7 +288,7 @@ var durableMutants = []mutant{
 		name: "sqlite stores a large batch in two commits",
 		rule: "Append: each request must be stored whole or not at all",
 		file: "store/sqlitestore/append.go",
-		old:  "		err = w.transact(write)\n",
+		old:  "		err = w.transaction(write)\n",
 		new:  "		err = write()\n",
 		pkg:  "./store/sqlitestore",
 		run:  "TestLargeBatchAndJournalAreOneTransaction",

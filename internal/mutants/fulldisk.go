@@ -46,4 +46,41 @@ var fullDiskMutants = []mutant{
 		file: "store/logstore/commit.go", old: "|| s.opts.idle || !s.keeper.await(ctx)", new: "|| true",
 		pkg: "./store/logstore", run: "TestAppendAfterRemovalOnFullDisk",
 	},
+	{
+		name: "a removal from SQLite does not use the reserve", rule: "docs/storage-sqlite.md: full disk",
+		file: "store/sqlitestore/room.go", old: "Release() {\n		_ = w.shrinkLog()\n		err = f()\n",
+		new: "Release() {\n		_ = w.shrinkLog()\n",
+		pkg: "./store/sqlitestore", run: "TestFullDiskGivesBack",
+	},
+	{
+		name: "a sweep does not know the ends in the journal", rule: "docs/storage-sqlite.md: full disk",
+		file: "store/sqlitestore/sweep.go", old: "&& len(due) < limit {", new: "&& false {",
+		pkg: "./store/sqlitestore", run: "TestFullDiskGivesBack",
+	},
+	{
+		name: "appends to SQLite take what a released reserve was", rule: "docs/storage-sqlite.md: full disk",
+		file: "store/sqlitestore/room.go", old: "	return d.file != nil && d", new: "	return false && d",
+		pkg: "./store/sqlitestore", run: "TestReserveIsWholeBeforeAppends",
+	},
+	{
+		name: "free pages stay in the file of a full disk", rule: "docs/storage-sqlite.md: full disk",
+		file: "store/sqlitestore/room.go", old: "		if err != nil || pages == 0 {", new: "		if true {",
+		pkg: "./store/sqlitestore", run: "TestFullDiskGivesBack",
+	},
+	{
+		name: "a large commit takes the room that the file needs for it", rule: "docs/storage-sqlite.md: full disk",
+		file: "store/sqlitestore/room.go", old: "return size <= d.share/2 ||", new: "return true ||",
+		pkg: "./store/sqlitestore", run: "TestFullDiskGivesBack",
+	},
+	{
+		name: "an append to SQLite does not see what was removed", rule: "docs/storage-sqlite.md: full disk",
+		file: "store/sqlitestore/room.go", old: "		w.space.fullAt = time.Time{}\n", new: "",
+		pkg: "./store/sqlitestore", run: "TestFullDiskGivesBack",
+	},
+	{
+		name: "the write-ahead log does not fit the disk", rule: "docs/storage-sqlite.md: full disk",
+		file: "store/sqlitestore/room.go", old: "d.share = min(max(free/diskShare, leastShare), mostShare)",
+		new: "d.share = mostShare",
+		pkg: "./store/sqlitestore", run: "TestFullDiskGivesBack",
+	},
 }
