@@ -59,7 +59,8 @@ var fullDiskMutants = []mutant{
 	},
 	{
 		name: "appends to SQLite take what a released reserve was", rule: "docs/storage-sqlite.md: full disk",
-		file: "store/sqlitestore/room.go", old: "	return d.file != nil && d", new: "	return false && d",
+		file: "store/sqlitestore/room.go", old: "	return d.file != nil && missing",
+		new: "	return false && missing",
 		pkg: "./store/sqlitestore", run: "TestReserveIsWholeBeforeAppends",
 	},
 	{
@@ -79,8 +80,23 @@ var fullDiskMutants = []mutant{
 	},
 	{
 		name: "the write-ahead log does not fit the disk", rule: "docs/storage-sqlite.md: full disk",
-		file: "store/sqlitestore/room.go", old: "d.share = min(max(free/diskShare, leastShare), mostShare)",
-		new: "d.share = mostShare",
+		file: "store/sqlitestore/room.go", old: "	d.share = min(max(",
+		new: "	d.share = max(mostShare, min(",
 		pkg: "./store/sqlitestore", run: "TestFullDiskGivesBack",
+	},
+	{
+		name: "old makes no room on a full disk", rule: "R3.5",
+		file: "submit.go", old: " || errors.Is(err, DiskFull)", new: "",
+		pkg: "./enginetest", run: "TestOldMakesRoomOnFullDisk",
+	},
+	{
+		name: "each append to a full disk removes streams", rule: "R3.5",
+		file: "retention.go", old: "	if l.ended.rounds.Load() != rounds {", new: "	if false {",
+		pkg: "./enginetest", run: "TestFullDiskRemovesOnce",
+	},
+	{
+		name: "a disk that stays full is told as other replicas", rule: "R3.5",
+		file: "submit.go", old: "			full = err\n", new: "			_ = err\n",
+		pkg: "./enginetest", run: "TestOldMakesRoomOnFullDisk",
 	},
 }
