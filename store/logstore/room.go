@@ -60,10 +60,11 @@ func (s *Store) openReserve() {
 	_ = s.holdReserve()
 }
 
-// reserveBytes is what a full disk needs to give space back: room for a snapshot and for the batches of a segment. The
-// caller has the turn, or mu for reading.
+// reserveBytes is what a full disk needs to give space back: room for a snapshot and for the batches of a segment.
 func (s *Store) reserveBytes() int64 {
 	const perBatch, perMark = 16, 64
+	s.mu.RLock() // the keeper drops segments without the turn
+	defer s.mu.RUnlock()
 	bytes, marks := max(s.step, s.leastSegment()), int64(len(s.byID))
 	for _, seg := range s.segments {
 		bytes = max(bytes, min(seg.end, s.opts.SegmentBytes))

@@ -326,6 +326,7 @@ func (c *cutter) streams(list []*stream) (_ []*stream, done bool) {
 // snapshotPays reports whether a snapshot lets a full disk have back more than it takes: the segments from the base on
 // are then no longer needed for their records.
 func (s *Store) snapshotPays() bool {
+	reserve := s.reserveBytes()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var garbage int64
@@ -334,15 +335,18 @@ func (s *Store) snapshotPays() bool {
 			garbage += seg.end - seg.live
 		}
 	}
-	return garbage > s.leastSegment()+(s.reserveBytes()-s.step)/2
+	return garbage > s.leastSegment()+(reserve-s.step)/2
 }
 
 // snapshotDue reports whether a snapshot is due. The caller holds mu.
 func (s *Store) snapshotDue() bool { return s.sinceSnapshot >= s.snapshotAt }
 
 // snapshotAfter returns how many bytes are committed between two snapshots: enough that the snapshot is no larger than
-// half of what was written since the previous one.
-func (s *Store) snapshotAfter() int64 { return max(s.step, 2*s.snapshotBytes) }
+// half of what was written since the previous one, and that there is not one for each of the small segments of a disk
+// that is nearly full.
+func (s *Store) snapshotAfter() int64 {
+	return max(s.step, 2*s.snapshotBytes, min(s.opts.SegmentBytes, 16*minSegmentBytes))
+}
 
 // postponeSnapshot delays the next snapshot after a failed one.
 func (s *Store) postponeSnapshot() {

@@ -40,26 +40,31 @@ type space struct {
 	file    *os.File
 	reserve driver.Reserve
 
+	half bool // the file cannot give free pages back
+
 	fullAt   time.Time // when an append found no room; zero if none did, or something was removed since
 	fullWith int64     // what was free then
 }
 
-// open takes over the reserve that the last program has left, or makes its file. It holds nothing yet, so that opening
-// the database has room.
+// open takes over the reserve that the last program has left, or makes its file. It releases some of it, so that
+// opening the database has room.
 func (d *space) open(path string) {
-	d.dir, d.share = filepath.Dir(path), mostShare
-	file, err := os.OpenFile(path+".reserve", os.O_CREATE|os.O_RDWR, 0o600)
-	if err == nil {
-		d.file = file
-		_ = file.Truncate(0)
-		d.reserve.Use(reserveFile{file}, 0)
-	}
-	if free, err := driver.FreeBytes(d.dir); err == nil {
-		if info, err := os.Stat(path + "-wal"); err == nil {
-			free += info.Size()
+	d.dir = filepath.Dir(path)
+	size := func(name string) int64 {
+		info, err := os.Stat(path + name)
+		if err != nil {
+			return 0
 		}
-		d.share = min(max(free/diskShare, leastShare), mostShare)
+		return info.Size()
 	}
+	log, reserved := size("-wal"), size(".reserve")
+	if file, err := os.OpenFile(path+".reserve", os.O_CREATE|os.O_RDWR, 0o600); err == nil {
+		d.file = file
+		d.reserve.Use(reserveFile{file}, reserved)
+		_ = d.reserve.Hold(max(0, reserved-leastShare))
+	}
+	// On a full disk the share is what it was for the last program, whose log may make the file grow.
+	d.share = min(max((d.free()+log+d.reserve.Held())/diskShare, log, reserved/2, leastShare), mostShare)
 }
 
 type reserveFile struct{ *os.File }
@@ -79,7 +84,13 @@ func (d *space) close() {
 }
 
 // size is that of the whole reserve. A half of it takes the growth of the file by all that the write-ahead log holds.
-func (d *space) size() int64 { return 2 * d.share }
+// It is all of it for a file that cannot give free pages back, so that the log has room for what is written into them.
+func (d *space) size() int64 {
+	if d.half {
+		return d.share
+	}
+	return 2 * d.share
+}
 
 // free returns what the disk has left; much if it does not tell.
 func (d *space) free() int64 {
@@ -90,18 +101,15 @@ func (d *space) free() int64 {
 	return free
 }
 
-// hold makes the reserve whole if that leaves room beside it, and otherwise half, or as large as it can be. It reports
-// whether appends have room. Where nothing can be reserved, it is done without.
+// hold makes the reserve whole, or as large as it can be, and reports whether appends have room. Where nothing can be
+// reserved for another reason than room, it is done without.
 func (d *space) hold() bool {
-	held, free := d.reserve.Held(), d.free()
-	want := d.size()
-	if held+free < want+leastRoom {
-		want = min(want/2, held+free-free/16) // a file system needs some of it for itself
+	want, held := d.size(), d.reserve.Held()
+	// The system may have more than it tells, or less: the superuser has blocks of its own.
+	for isFull(d.reserve.Hold(want)) && want-held >= 2*pageSize {
+		want -= (want - held) / 2
 	}
-	if err := d.reserve.Hold(want); isFull(err) {
-		return false
-	}
-	return d.free() >= leastRoom
+	return want == d.size() && d.free() >= leastRoom
 }
 
 // refuses reports whether an append is refused at once.
@@ -109,7 +117,8 @@ func (d *space) refuses() bool {
 	if !d.fullAt.IsZero() && time.Since(d.fullAt) < tryFull && d.free() <= d.fullWith+leastRoom {
 		return true
 	}
-	return d.file != nil && d.reserve.Held() < d.size() && !d.hold()
+	missing := d.size() - d.reserve.Held()
+	return d.file != nil && missing > 0 && (d.free() < missing+leastRoom || !d.hold())
 }
 
 // takes reports whether there is room for a commit that is larger than the log usually is: in the log, and then in the
@@ -171,8 +180,10 @@ func (w *writer) giveBack(size int64) bool {
 		if isFull(err) && w.space.reserve.Release() {
 			err = w.vacuum()
 		}
-		if left, _ := pragma(w.conn, "freelist_count"); err != nil || left >= pages {
-			break // the file cannot give pages back
+		left, _ := pragma(w.conn, "freelist_count")
+		w.space.half = w.space.half || err == nil && left >= pages
+		if err != nil || w.space.half {
+			break
 		}
 	}
 	return w.space.hold()

@@ -111,7 +111,9 @@ func Open(ctx context.Context, path string, opts *Options) (_ *Store, err error)
 	if err := s.recover(ctx); err != nil {
 		return nil, err
 	}
-	s.writer.hold()
+	if !s.writer.hold() {
+		s.writer.giveBack(0)
+	}
 	s.folder.Go(s.foldLoop)
 	return s, nil
 }
