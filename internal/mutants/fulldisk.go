@@ -2,7 +2,7 @@
 
 package main
 
-// fullDiskMutants are faults of stores whose disk is full.
+// fullDiskMutants are faults of stores whose disk is full or whose files are cut.
 var fullDiskMutants = []mutant{
 	{
 		name: "segments do not fit the disk", rule: "docs/storage-log.md: full disk",
@@ -98,5 +98,21 @@ var fullDiskMutants = []mutant{
 		name: "a disk that stays full is told as other replicas", rule: "R3.5",
 		file: "submit.go", old: "			full = err\n", new: "			_ = err\n",
 		pkg: "./enginetest", run: "TestOldMakesRoomOnFullDisk",
+	},
+	{
+		name: "a closed log that was cut opens", rule: "docs/storage-log.md: files are short",
+		file: "store/logstore/closed.go", old: "	if whole && next > s.nextCommit {", new: "	if whole && next == 0 {",
+		pkg: "./store/logstore", run: "TestNewestFileIsCut",
+	},
+	{
+		name: "a log is marked as closed while it is open", rule: "docs/storage-log.md: files are short",
+		file: "store/logstore/closed.go", old: "	return s.disk.remove(closedName)", new: "	return nil",
+		pkg: "./store/logstore", run: "TestLogBehindItsMarkOpens",
+	},
+	{
+		name: "a log behind its mark is damaged", rule: "docs/storage-log.md: files are short",
+		file: "store/logstore/closed.go", old: "	if whole && next > s.nextCommit {",
+		new: "	if whole && next != s.nextCommit {",
+		pkg: "./store/logstore", run: "TestLogBehindItsMarkOpens",
 	},
 }

@@ -65,6 +65,9 @@ func (s *Store) recover() error {
 			return fmt.Errorf("segment %d: %w", seg.number, err)
 		}
 		if last { // Step 5.
+			if err := s.unmarkClosed(); err != nil {
+				return err
+			}
 			if err := s.renew(seg, frame); err != nil {
 				return fmt.Errorf("segment %d: %w", seg.number, err)
 			}
@@ -75,6 +78,9 @@ func (s *Store) recover() error {
 		return err
 	}
 	if s.active == nil {
+		if err := s.unmarkClosed(); err != nil {
+			return err
+		}
 		if err := s.roll(0); err != nil {
 			return err
 		}

@@ -212,7 +212,7 @@ func open(d disk, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close records that the store was closed and closes the files. It waits for calls under way.
+// Close marks the store as closed and closes the files. It waits for calls under way.
 func (s *Store) Close() (err error) {
 	defer func() { err = storeError(context.Background(), err) }()
 	if !s.use.Close() {
@@ -220,14 +220,9 @@ func (s *Store) Close() (err error) {
 	}
 	close(s.keeper.stop)
 	s.keeper.work.Wait()
-	// The last commit that changes something is then not the last commit of the log, so that damage to it can be told
-	// from a torn write. A failure loses nothing.
-	if !s.active.failed && !s.uncertain && s.active.end+frameBytes+2 <= s.active.room {
-		g := s.newGroup()
-		g.add(record{kind: kindClose})
-		if s.write(g) == nil {
-			_ = s.active.file.Truncate(s.active.end)
-		}
+	// A failure loses nothing but that a log that is cut later cannot be told from a torn write.
+	if !s.active.failed && !s.uncertain && s.active.file.Truncate(s.active.end) == nil {
+		_ = s.markClosed()
 	}
 	return errors.Join(s.closeFiles(), unlock(s.lock))
 }
