@@ -101,7 +101,8 @@ var fullDiskMutants = []mutant{
 	},
 	{
 		name: "a closed log that was cut opens", rule: "docs/storage-log.md: files are short",
-		file: "store/logstore/closed.go", old: "	if whole && next > s.nextCommit {", new: "	if whole && next == 0 {",
+		file: "store/logstore/closed.go", old: "	if whole && next > s.nextCommit {",
+		new: "	if whole && next == 0 {",
 		pkg: "./store/logstore", run: "TestNewestFileIsCut",
 	},
 	{

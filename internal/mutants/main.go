@@ -64,9 +64,8 @@ func main() {
 
 func all() []mutant {
 	return slices.Concat(engineMutants, rowMutants, replicaMutants, storeMutants, durableMutants, fullDiskMutants,
-		serverMutants,
-		clientMutants, identityMutants, isolationMutants, operationMutants, terminalMutants, interpreterMutants,
-		quotaMutants, boundMutants, outsideMutants)
+		survivorMutants, serverMutants, clientMutants, identityMutants, isolationMutants, operationMutants,
+		terminalMutants, interpreterMutants, quotaMutants, boundMutants, outsideMutants)
 }
 
 func test(ctx context.Context, only string, list bool, atOnce int) error {
