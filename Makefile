@@ -154,9 +154,9 @@ mcp-hosts: ## each configuration of docs/mcp-hosts.md, with the command line of 
 	scripts/mcp-hosts
 
 .PHONY: soak
-soak: ## servers killed 200 times under ten commands, 200 short commands a second for a minute, a million MCP calls and refused requests, the default wait of MCP, disorder at random, all hostile requests; half an hour
+soak: ## small disks filled 400 times, servers killed 200 times under ten commands, 200 short commands a second for a minute, a million MCP calls and refused requests, the default wait of MCP, disorder at random, all hostile requests; three quarters of an hour
 	go test -count=1 -timeout 30m -v -run 'TestFinishedCallsCostNothing' ./mcp/mcphttp -finished 1000000
-	REPRISE_TEST_SOAK=1 go test -count=1 -timeout 30m -v -run 'TestServerIsKilledWhile|TestServerTakesUpHundredCommandsAfterAKill|TestDefaultWait|TestHostileRequests' ./cmd/reprise
+	REPRISE_TEST_SOAK=1 go test -count=1 -timeout 60m -v -run 'TestFullDiskAgainAndAgain|TestServerIsKilledWhile|TestServerTakesUpHundredCommandsAfterAKill|TestDefaultWait|TestHostileRequests' ./cmd/reprise
 	REPRISE_TEST_SOAK=1 go test -count=1 -timeout 30m -v -run 'TestShortCommandsLeave|TestOneByteAWrite|TestMuchOutput|TestReplicasComeAndGo|TestDisorder' ./internal/execution
 	REPRISE_TEST_SOAK=1 go test -count=1 -timeout 30m -v -run 'TestRefusedRequestsLeaveNothing|TestManyPrincipals' ./internal/api
 

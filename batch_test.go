@@ -178,3 +178,20 @@ func FuzzAppendTime(f *testing.F) {
 		}
 	})
 }
+
+// TestForkOfLostEpoch: the fork of an epoch that was lost is the earliest of those on the way to what is kept.
+func TestForkOfLostEpoch(t *testing.T) {
+	lv := &live{info: StreamInfo{Epoch: "x", Tail: 12, Lineage: []Ancestor{{Epoch: "a", Fork: 10}}}}
+	after := StreamInfo{Epoch: "b", Tail: 7, Lineage: []Ancestor{{Epoch: "a", Fork: 7}}}
+	lv.remember(&after)
+	if want := []lostEpoch{{epoch: "x", parent: "a", fork: 7}}; !slices.Equal(lv.lost, want) {
+		t.Errorf("lost are %v, want %v", lv.lost, want)
+	}
+	lv.info = after
+	lv.lost = []lostEpoch{{epoch: "early", parent: "a", fork: 5}, {epoch: "late", parent: "a", fork: 9}}
+	for epoch, want := range map[Epoch]uint64{"early": 5, "late": 7} {
+		if fork, ok := lv.forkOf(epoch); fork != want || !ok {
+			t.Errorf("the fork of %s is %d, want %d", epoch, fork, want)
+		}
+	}
+}

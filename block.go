@@ -365,3 +365,130 @@ func (w *wire) extend(r Events) {
 		w.ends = append(w.ends, uint32(len(w.buf)))
 	}
 }
+
+// sizeIndex records how many bytes of a stream precede a seq, in steps that are small compared with the kept bytes. It
+// answers how far to trim to free some bytes, and how many bytes a trim frees.
+//
+// The bytes that were kept when the stream came into memory are one coarse step. It is measured from its oldest events
+// on, as far as trims need it, so that a large stream is not read completely.
+type sizeIndex struct {
+	steps []sizeStep // oldest first
+	total int64      // of all steps
+	// coarse is the number of steps up to and including the unmeasured one; 0 if there is none.
+	coarse int
+}
+
+// sizeStep is the size of the events after the previous step, up to last.
+type sizeStep struct {
+	last  uint64
+	bytes int64
+}
+
+// stepShare bounds a step to this part of the kept bytes.
+const stepShare = 256
+
+func (x *sizeIndex) reset(info *StreamInfo) {
+	*x = sizeIndex{}
+	if info.Bytes > 0 {
+		x.steps = []sizeStep{{last: info.Tail, bytes: info.Bytes}}
+		x.total = info.Bytes
+		x.coarse = 1
+	}
+}
+
+// add counts a batch.
+func (x *sizeIndex) add(last uint64, bytes int64) {
+	x.total += bytes
+	n := len(x.steps)
+	if n > x.coarse && x.steps[n-1].bytes+bytes <= x.total/stepShare {
+		x.steps[n-1].last = last
+		x.steps[n-1].bytes += bytes
+		return
+	}
+	x.steps = append(x.steps, sizeStep{last, bytes})
+}
+
+// before removes the entries wholly before seq earliest and returns their bytes.
+func (x *sizeIndex) before(earliest uint64) (bytes int64) {
+	n := 0
+	for n < len(x.steps) && x.steps[n].last < earliest {
+		bytes += x.steps[n].bytes
+		n++
+	}
+	x.steps = x.steps[n:]
+	x.total -= bytes
+	x.coarse = max(0, x.coarse-n)
+	return bytes
+}
+
+// oldest returns the seq up to which the events from earliest on count at least over bytes, or all if they count less;
+// see eventOverhead. ok is false if the coarse step would have to be divided for it.
+func (x *sizeIndex) oldest(earliest uint64, over int64) (last uint64, ok bool) {
+	before := earliest - 1
+	n := len(x.steps)
+	all := n == 0 || over >= x.total+eventOverhead*int64(x.steps[n-1].last-before)
+	for i, step := range x.steps {
+		if over <= 0 {
+			break
+		}
+		if i == x.coarse-1 && !all {
+			return 0, false
+		}
+		over -= step.bytes + eventOverhead*int64(step.last-before)
+		last, before = step.last, step.last
+	}
+	return last, true
+}
+
+// unmeasured returns the range of the coarse step; ok is false if there is none.
+func (x *sizeIndex) unmeasured(earliest uint64) (first, last uint64, ok bool) {
+	if x.coarse == 0 {
+		return 0, 0, false
+	}
+	first = earliest
+	if x.coarse > 1 {
+		first = x.steps[x.coarse-2].last + 1
+	}
+	return first, x.steps[x.coarse-1].last, true
+}
+
+// measured divides the coarse step: batches are its oldest ones, the first of which contains the event first. It
+// returns the error of the total once the whole step is measured.
+func (x *sizeIndex) measured(first uint64, batches []Batch) (correction int64) {
+	coarse := x.steps[x.coarse-1]
+	known := sizeIndex{steps: slices.Clone(x.steps[:x.coarse-1]), total: x.total}
+	total := x.total
+	for _, b := range batches {
+		if b.Last() < first || b.First > coarse.last {
+			continue
+		}
+		size := int64(len(b.Bytes))
+		known.total -= size // which add counts again: the total is that of the whole index
+		known.add(min(b.Last(), coarse.last), size)
+		coarse.bytes -= size
+	}
+	n := len(known.steps)
+	rest := x.steps[x.coarse:]
+	x.coarse = 0
+	if n == 0 || known.steps[n-1].last < coarse.last {
+		coarse.bytes = max(coarse.bytes, 0)
+		known.steps = append(known.steps, coarse)
+		x.coarse = n + 1
+	}
+	x.steps = append(known.steps, rest...)
+	x.total = 0
+	for _, step := range x.steps {
+		x.total += step.bytes
+	}
+	return x.total - total
+}
+
+// bytesBefore returns the result that before would have.
+func (x *sizeIndex) bytesBefore(earliest uint64) (bytes int64) {
+	for _, step := range x.steps {
+		if step.last < earliest {
+			bytes += step.bytes
+		}
+	}
+	return bytes
+}

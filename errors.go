@@ -48,7 +48,7 @@ type Outage string
 
 // The known causes.
 const (
-	// DiskFull: the disk of the store is full.
+	// DiskFull: the disk of the store is full. A Store that returns it has stored nothing, and can be asked again.
 	DiskFull Outage = "disk full"
 	// ReadOnly: the store can no longer be written to.
 	ReadOnly Outage = "the store is read-only"

@@ -9,123 +9,6 @@ import (
 	"time"
 )
 
-// sizeIndex records how many bytes of a stream precede a seq, in steps that are small compared with the kept bytes. It
-// answers how far to trim to free some bytes, and how many bytes a trim frees.
-//
-// The bytes that were kept when the stream came into memory are one coarse step. It is measured from its oldest events
-// on, as far as trims need it, so that a large stream is not read completely.
-type sizeIndex struct {
-	steps []sizeStep // oldest first
-	total int64      // of all steps
-	// coarse is the number of steps up to and including the unmeasured one; 0 if there is none.
-	coarse int
-}
-
-// sizeStep is the size of the events after the previous step, up to last.
-type sizeStep struct {
-	last  uint64
-	bytes int64
-}
-
-// stepShare bounds a step to this part of the kept bytes.
-const stepShare = 256
-
-func (x *sizeIndex) reset(info *StreamInfo) {
-	*x = sizeIndex{}
-	if info.Bytes > 0 {
-		x.steps = []sizeStep{{last: info.Tail, bytes: info.Bytes}}
-		x.total = info.Bytes
-		x.coarse = 1
-	}
-}
-
-// add counts a batch.
-func (x *sizeIndex) add(last uint64, bytes int64) {
-	x.total += bytes
-	n := len(x.steps)
-	if n > x.coarse && x.steps[n-1].bytes+bytes <= x.total/stepShare {
-		x.steps[n-1].last = last
-		x.steps[n-1].bytes += bytes
-		return
-	}
-	x.steps = append(x.steps, sizeStep{last, bytes})
-}
-
-// before removes the entries wholly before seq earliest and returns their bytes.
-func (x *sizeIndex) before(earliest uint64) (bytes int64) {
-	n := 0
-	for n < len(x.steps) && x.steps[n].last < earliest {
-		bytes += x.steps[n].bytes
-		n++
-	}
-	x.steps = x.steps[n:]
-	x.total -= bytes
-	x.coarse = max(0, x.coarse-n)
-	return bytes
-}
-
-// oldest returns the seq up to which the events from earliest on count at least over bytes, or all if they count less;
-// see eventOverhead. ok is false if the coarse step would have to be divided for it.
-func (x *sizeIndex) oldest(earliest uint64, over int64) (last uint64, ok bool) {
-	before := earliest - 1
-	n := len(x.steps)
-	all := n == 0 || over >= x.total+eventOverhead*int64(x.steps[n-1].last-before)
-	for i, step := range x.steps {
-		if over <= 0 {
-			break
-		}
-		if i == x.coarse-1 && !all {
-			return 0, false
-		}
-		over -= step.bytes + eventOverhead*int64(step.last-before)
-		last, before = step.last, step.last
-	}
-	return last, true
-}
-
-// unmeasured returns the range of the coarse step; ok is false if there is none.
-func (x *sizeIndex) unmeasured(earliest uint64) (first, last uint64, ok bool) {
-	if x.coarse == 0 {
-		return 0, 0, false
-	}
-	first = earliest
-	if x.coarse > 1 {
-		first = x.steps[x.coarse-2].last + 1
-	}
-	return first, x.steps[x.coarse-1].last, true
-}
-
-// measured divides the coarse step: batches are its oldest ones, the first of which contains the event first. It
-// returns the error of the total once the whole step is measured.
-func (x *sizeIndex) measured(first uint64, batches []Batch) (correction int64) {
-	coarse := x.steps[x.coarse-1]
-	known := sizeIndex{steps: slices.Clone(x.steps[:x.coarse-1]), total: x.total}
-	total := x.total
-	for _, b := range batches {
-		if b.Last() < first || b.First > coarse.last {
-			continue
-		}
-		size := int64(len(b.Bytes))
-		known.total -= size // which add counts again: the total is that of the whole index
-		known.add(min(b.Last(), coarse.last), size)
-		coarse.bytes -= size
-	}
-	n := len(known.steps)
-	rest := x.steps[x.coarse:]
-	x.coarse = 0
-	if n == 0 || known.steps[n-1].last < coarse.last {
-		coarse.bytes = max(coarse.bytes, 0)
-		known.steps = append(known.steps, coarse)
-		x.coarse = n + 1
-	}
-	x.steps = append(known.steps, rest...)
-	x.total = 0
-	for _, step := range x.steps {
-		x.total += step.bytes
-	}
-	return x.total - total
-}
-
 // makeRoom enforces the bounds of the stream and those that it shares with others for c. At its own bound the stream
 // drops its oldest events. At a shared one c is refused, except for the reserve of the end: a stream that is open loses
 // nothing to another, and the caller may make room; see Log.freeRoom.
@@ -166,19 +49,9 @@ func (st *staged) trim(earliest uint64) {
 	}
 }
 
-// bytesBefore returns the result that before would have.
-func (x *sizeIndex) bytesBefore(earliest uint64) (bytes int64) {
-	for _, step := range x.steps {
-		if step.last < earliest {
-			bytes += step.bytes
-		}
-	}
-	return bytes
-}
-
-// Old makes room for new: before an append or a new stream is refused by a bound that several streams share, streams
-// that have ended are removed, those that ended first before the others. They are streams of the same tenant or, for
-// the bound of an account, of that account. A stream that is open loses nothing to another one.
+// Old makes room for new: before an append or a new stream is refused by a bound that several streams share, or because
+// the disk is full, streams that have ended are removed, those that ended first before the others. They are streams of
+// the same tenant or, for the bound of an account, of that account. A stream that is open loses nothing to another one.
 //
 // The goroutine of the append removes them, outside the lane, and submits the append again. They are found by listing
 // the streams of the tenant, up to endedListed of them at a time. Once all of them were found, those that end later are
@@ -195,13 +68,17 @@ const (
 	sharedEvery = 5 * time.Second
 	// endReserve is the size of an end event that no shared bound refuses, so that a stream can always end.
 	endReserve = 64 << 10
+	// On a full disk, the streams that are removed at a time have this part of what the tenant keeps, and at most so
+	// many bytes: what a store gives back for a single small stream may be nothing.
+	diskShare, mostOfDisk = 64, 16 << 20
 	// earlyEvery is the minimum time between two log lines about streams that were removed early.
 	earlyEvery = time.Minute
 )
 
 // endedStreams are the ended streams that may be removed to make room.
 type endedStreams struct {
-	used atomic.Bool // a bound was reached at least once
+	used   atomic.Bool   // a bound was reached at least once
+	rounds atomic.Uint64 // how often room was made on a full disk
 
 	mu     sync.Mutex
 	queues map[accountKey]*endedQueue
@@ -328,8 +205,12 @@ func (q *endedQueue) lock(ctx context.Context) error {
 }
 
 // freeRoom removes ended streams until more bytes of the stream that is charged to whose fit under the bounds that it
-// shares. It returns nil if they fit, and otherwise the *QuotaError of the bound.
-func (l *Log) freeRoom(ctx context.Context, whose *tally, more int64) error {
+// shares. It returns nil if they fit, and otherwise the *QuotaError of the bound. why is the refusal; for DiskFull it
+// is freeDisk.
+func (l *Log) freeRoom(ctx context.Context, whose *tally, more int64, why error, rounds uint64) error {
+	if errors.Is(why, DiskFull) {
+		return l.freeDisk(ctx, whose, more, why, rounds)
+	}
 	var held *endedQueue
 	defer func() {
 		if held != nil {
@@ -373,6 +254,39 @@ func (l *Log) freeRoom(ctx context.Context, whose *tally, more int64) error {
 			}
 		}
 	}
+}
+
+// freeDisk removes some ended streams of the tenant of whose, unless others have done so since the refused call began,
+// when there were so many rounds. It returns nil if the call is to be tried again, and otherwise the refusal.
+func (l *Log) freeDisk(ctx context.Context, whose *tally, more int64, refusal error, rounds uint64) error {
+	of := accountKey{tenant: whose.key.tenant}
+	if of.tenant == SystemTenant {
+		return refusal
+	}
+	q, tally := l.ended.queue(of), l.usage.ofTenant(of.tenant)
+	if err := q.lock(ctx); err != nil {
+		return err
+	}
+	defer func() { <-q.turn }()
+	if l.ended.rounds.Load() != rounds {
+		return nil
+	}
+	kept := tally.bytes.Load()
+	goal := max(more, min(kept/diskShare, mostOfDisk))
+	for freed := int64(0); freed < goal; freed = kept - tally.bytes.Load() {
+		removed, err := l.removeOldest(ctx, q, of)
+		if err != nil {
+			return err
+		}
+		if !removed {
+			if freed <= 0 {
+				return refusal
+			}
+			break
+		}
+	}
+	l.ended.rounds.Add(1)
+	return nil
 }
 
 // measureShared counts the usage of a shared store again, if that was not done just now: other replicas remove streams

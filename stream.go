@@ -354,9 +354,10 @@ func (l *Log) create(ctx context.Context, owner Owner, first *call, key StreamKe
 ) (*live, bool, error) {
 	l.evictIfFull(ctx)
 	for try := 1; try <= maxTries; try++ {
+		rounds := l.ended.rounds.Load()
 		lv, older, created, err := l.createOrFind(ctx, owner, first, key, config)
 		if isFull(err) && try < maxTries {
-			if err = l.freeRoomFor(ctx, first, key, config); err == nil {
+			if err = l.freeRoomFor(ctx, first, key, config, err, rounds); err == nil {
 				continue
 			}
 		}
@@ -375,13 +376,15 @@ func (l *Log) create(ctx context.Context, owner Owner, first *call, key StreamKe
 }
 
 // freeRoomFor is freeRoom for a stream that is to be created.
-func (l *Log) freeRoomFor(ctx context.Context, first *call, key StreamKey, config StreamConfig) error {
+func (l *Log) freeRoomFor(ctx context.Context, first *call, key StreamKey, config StreamConfig, why error,
+	rounds uint64,
+) error {
 	info := StreamInfo{Key: key, Config: config}
 	more := info.Overhead()
 	if first != nil {
 		more += int64(first.size)
 	}
-	return l.freeRoom(ctx, l.usage.of(&info), more)
+	return l.freeRoom(ctx, l.usage.of(&info), more, why, rounds)
 }
 
 var errOtherConfig = fmt.Errorf("%w: it exists with another configuration", ErrConflict)

@@ -15,14 +15,16 @@ const maxTries = 32
 // outside the lane, so that no other stream waits for it. c and events are not kept after the return.
 func (l *Log) submit(ctx context.Context, c *call, events []Event) error {
 	lv := c.live
+	var full error
 	for try := 1; ; try++ {
 		c.begin()
 		c.opts.Trace.ask()
+		rounds := l.ended.rounds.Load()
 		err := lv.lane.append(ctx, c, events)
-		full := isFull(err)
 		switch {
-		case full && try < maxTries:
-			err = l.freeRoom(ctx, lv.charged, int64(c.size))
+		case isFull(err) && try < maxTries:
+			full = err
+			err = l.freeRoom(ctx, lv.charged, int64(c.size), full, rounds)
 		case err == errStale: //nolint:errorlint // ours, never wrapped
 			err = l.refresh(ctx, lv)
 		case err == errUnmeasured: //nolint:errorlint // ours, never wrapped
@@ -36,15 +38,19 @@ func (l *Log) submit(ctx context.Context, c *call, events []Event) error {
 			return err
 		}
 		if try == maxTries {
+			if full != nil {
+				return full
+			}
 			return fmt.Errorf("%w: other replicas were ahead %d times", ErrUnavailable, maxTries)
 		}
 	}
 }
 
-// isFull reports whether err refuses an append or a stream by a bound on bytes that several streams share.
+// isFull reports whether err refuses an append or a stream by a bound on bytes that several streams share, or because
+// the disk is full.
 func isFull(err error) bool {
 	full, ok := errors.AsType[*QuotaError](err)
-	return ok && full.Quota == quotaBytes
+	return ok && full.Quota == quotaBytes || errors.Is(err, DiskFull)
 }
 
 // measureBytes is the size of a page that is read to measure a stream.
@@ -294,7 +300,7 @@ func (l *Log) tryConfigure(ctx context.Context, lv *live, edit func(*StreamConfi
 		want.End = &end
 	}
 	if more := want.Overhead() - before; more > 0 && lv.key.Tenant != SystemTenant {
-		if err := l.freeRoom(ctx, lv.charged, more); err != nil {
+		if err := l.freeRoom(ctx, lv.charged, more, nil, 0); err != nil {
 			return err
 		}
 	}

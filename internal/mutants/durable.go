@@ -68,8 +68,8 @@ var durableMutants = []mutant{
 	},
 	{
 		name: "log takes all that is free when it is opened", rule: "docs/storage-log.md: full disk",
-		file: "store/logstore/recover.go", old: "for seg.file.reserve(seg.room) != nil {",
-		new: "if seg.file.reserve(seg.room) != nil {\n\t\tseg.room = seg.end\n\t}\n\tfor false {",
+		file: "store/logstore/recover.go", old: "for seg.file.Allocate(seg.room) != nil {",
+		new: "if seg.file.Allocate(seg.room) != nil {\n\t\tseg.room = seg.end\n\t}\n\tfor false {",
 		pkg: "./store/logstore", run: "TestReopenOnFullDiskKeepsRoomForRemovals",
 	},
 	{
@@ -249,7 +249,7 @@ var durableMutants = []mutant{
 	},
 	{
 		name: "the log goes on behind a roll that has failed", rule: "G6, Append: must be durable",
-		file: "store/logstore/segment.go", old: "s.active.failed = true", new: "_ = s.active",
+		file: "store/logstore/room.go", old: "s.active.failed = true", new: "_ = s.active",
 		pkg: "./store/logstore", run: "TestCrashStates",
 	},
 	{
@@ -290,7 +290,7 @@ var durableMutants = []mutant{
 		name: "sqlite stores a large batch in two commits",
 		rule: "Append: each request must be stored whole or not at all",
 		file: "store/sqlitestore/append.go",
-		old:  "		err = w.transact(write)\n",
+		old:  "		err = w.transaction(write)\n",
 		new:  "		err = write()\n",
 		pkg:  "./store/sqlitestore",
 		run:  "TestLargeBatchAndJournalAreOneTransaction",

@@ -148,7 +148,7 @@ var engineMutants = []mutant{
 	},
 	{
 		name: "append is refused while ended streams are kept", rule: "old makes room for new",
-		file: "submit.go", old: "case full && try < maxTries:", new: "case full && false:",
+		file: "submit.go", old: "case isFull(err) && try < maxTries:", new: "case isFull(err) && try < 0:",
 		pkg: "./enginetest", run: "TestOldMakesRoomForNew/memory",
 	},
 	{

@@ -63,9 +63,9 @@ func main() {
 }
 
 func all() []mutant {
-	return slices.Concat(engineMutants, rowMutants, replicaMutants, storeMutants, durableMutants, serverMutants,
-		clientMutants, identityMutants, isolationMutants, operationMutants, terminalMutants, interpreterMutants,
-		quotaMutants, boundMutants, outsideMutants)
+	return slices.Concat(engineMutants, rowMutants, replicaMutants, storeMutants, durableMutants, fullDiskMutants,
+		survivorMutants, serverMutants, clientMutants, identityMutants, isolationMutants, operationMutants,
+		terminalMutants, interpreterMutants, quotaMutants, boundMutants, outsideMutants)
 }
 
 func test(ctx context.Context, only string, list bool, atOnce int) error {

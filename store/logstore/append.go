@@ -27,6 +27,7 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs 
 				return errLater
 			}
 		}
+		errs = nil // of an earlier try
 		for i := range reqs {
 			if err := g.stageAppend(streams[i], &reqs[i]); err != nil {
 				errs = driver.Refuse(errs, len(reqs), i, err)

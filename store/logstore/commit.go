@@ -15,8 +15,8 @@ type change struct {
 	// stage checks the call against the state and adds its records to the group. An error rejects the call, except
 	// errLater, which defers it to the next group.
 	stage func(*group) error
-	// removes reports that the call frees space on the disk: it may use the space reserved for removals.
-	removes bool
+	// purpose is what the call needs room on the disk for.
+	purpose purpose
 
 	done chan struct{}
 	err  error // valid once done is closed
@@ -38,7 +38,7 @@ type group struct {
 	frame   []byte
 	records []record
 	created map[reprise.StreamKey]struct{}
-	removes bool
+	purpose purpose
 }
 
 // maxGroupBytes is the size at which a group accepts no further change.
@@ -59,8 +59,19 @@ func (g *group) add(r record) {
 }
 
 // commit executes a change. It returns when the change is durable and applied to the state, when the change was
-// rejected, or when ctx is done before a group has taken it.
+// rejected, or when ctx is done before a group has taken it. A change that finds the disk full is tried again as long
+// as the keeper is making room.
 func (s *Store) commit(ctx context.Context, c *change) error {
+	for {
+		err := s.tryCommit(ctx, c)
+		if !isFull(err) || c.purpose != toAdd || s.opts.idle || !s.keeper.await(ctx) {
+			return err
+		}
+	}
+}
+
+// tryCommit is commit of a change that a full disk ends.
+func (s *Store) tryCommit(ctx context.Context, c *change) error {
 	c.done = make(chan struct{})
 	s.queued.mu.Lock()
 	s.queued.changes = append(s.queued.changes, c)
@@ -130,11 +141,11 @@ func (s *Store) commitQueued() {
 		return
 	}
 	g := s.newGroup()
-	g.removes = waiting[0].removes
+	g.purpose = waiting[0].purpose
 	var staged, later []*change
 	for _, c := range waiting {
 		err := errLater
-		if c.removes == g.removes && len(g.frame) < maxGroupBytes {
+		if c.purpose == g.purpose && len(g.frame) < maxGroupBytes {
 			err = c.stage(g)
 		}
 		switch {
@@ -196,13 +207,14 @@ func (s *Store) write(g *group) error {
 
 // writeFrame is write of a group that is not empty.
 func (s *Store) writeFrame(g *group) error {
-	if err := s.makeRoom(int64(len(g.frame)), g.removes); err != nil {
+	if err := s.makeRoom(int64(len(g.frame)), g.purpose); err != nil {
 		return err
 	}
 	seg := s.active
 	sealFrame(g.frame, s.nextCommit, seg.salt)
 	_, err := seg.file.WriteAt(g.frame, seg.end)
 	if isFull(err) && s.cut(seg) {
+		s.foundFull(err)
 		return fmt.Errorf("commit %d: %w", s.nextCommit, err)
 	}
 	if err == nil {
@@ -226,33 +238,12 @@ func (s *Store) writeFrame(g *group) error {
 	seg.end += int64(len(g.frame))
 	s.sinceSnapshot += int64(len(g.frame))
 	s.nextCommit++
-	s.wakeIfNeeded(g.removes)
+	s.wakeIfNeeded(g.purpose == toRemove)
 	return nil
 }
 
 // cut takes back a write of which the disk had no room for a part. It was never synced, so it is no more than what a
 // crash may leave there, and the next commit takes its place. cut reports whether seg can still be written to.
 func (s *Store) cut(seg *segment) bool {
-	return seg.file.truncate(seg.end) == nil && seg.file.reserve(seg.room) == nil
+	return seg.file.Truncate(seg.end) == nil && seg.file.Allocate(seg.room) == nil
 }
-
-// makeRoom rolls to a new segment if a frame does not fit into the active one. A part of each segment is reserved for
-// removals, so that they still work when the disk is full.
-func (s *Store) makeRoom(size int64, removes bool) error {
-	seg := s.active
-	held := s.opts.SegmentBytes / heldBack
-	if removes {
-		held = 0
-	}
-	if !seg.failed && seg.end+size+held <= seg.room {
-		return nil
-	}
-	err := s.roll(size + s.opts.SegmentBytes/heldBack)
-	if removes && isFull(err) {
-		err = s.rollTo(headerBytes + size)
-	}
-	return err
-}
-
-// heldBack is the divisor that yields the part of a segment reserved for removals.
-const heldBack = 16

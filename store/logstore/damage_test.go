@@ -49,6 +49,7 @@ func smallStore(t *testing.T) (d *simDisk, content string) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+	delete(d.names, reserveName) // whose content says nothing
 	t.Logf("the store is%v", d)
 	return d, m.print()
 }
@@ -93,9 +94,11 @@ func (d *simDisk) newest() (name string) {
 func TestFlipsOfAnyByteAreDetected(t *testing.T) {
 	d, want := smallStore(t)
 	bytes, opened := 0, 0
-	last := d.newest()
 	for _, name := range slices.Sorted(maps.Keys(d.names)) {
 		data := d.names[name].data
+		if name == closedName {
+			continue // a mark that cannot be read says nothing
+		}
 		for i := range data {
 			if testing.Short() && i%7 > 0 {
 				continue
@@ -104,9 +107,7 @@ func TestFlipsOfAnyByteAreDetected(t *testing.T) {
 				bytes++
 				changed := slices.Clone(data)
 				changed[i] ^= flip
-				// The note that the store was closed is the one commit after which nothing comes.
-				note := name == last && i >= len(data)-closeBytes
-				if isOpen := flipped(t, d.altered(name, changed), want, note); isOpen {
+				if isOpen := flipped(t, d.altered(name, changed), want); isOpen {
 					opened++
 				}
 				if t.Failed() {
@@ -121,11 +122,8 @@ func TestFlipsOfAnyByteAreDetected(t *testing.T) {
 	t.Logf("%d changes, %d of them found after the store was opened", bytes, opened)
 }
 
-// closeBytes is what Close writes: a frame with one record of two bytes.
-const closeBytes = frameBytes + 2
-
 // flipped opens a damaged store, if that is possible, and looks at all of it.
-func flipped(t *testing.T, d *simDisk, want string, note bool) (opened bool) {
+func flipped(t *testing.T, d *simDisk, want string) (opened bool) {
 	s, err := open(d, exploreOptions())
 	if err != nil {
 		if !errors.Is(err, ErrDamaged) {
@@ -142,18 +140,17 @@ func flipped(t *testing.T, d *simDisk, want string, note bool) (opened bool) {
 		t.Errorf("read: %v", err)
 	}
 	wrong, cerr := s.Check(t.Context())
-	if cerr != nil || len(wrong) == 0 && !note {
+	if cerr != nil || len(wrong) == 0 {
 		t.Errorf("Check finds %q, %v", wrong, cerr)
 	}
 	return true
 }
 
-// TestMissingAndShortFiles removes and shortens files other than the newest segment, behind which nothing tells where
-// it ended.
+// TestMissingAndShortFiles removes and shortens the files of a closed store, other than the mark that it was closed.
 func TestMissingAndShortFiles(t *testing.T) {
 	d, want := smallStore(t)
 	for name, f := range d.names {
-		if name == d.newest() {
+		if name == closedName {
 			continue
 		}
 		for length := -1; length < len(f.data); length += 97 {
@@ -170,6 +167,80 @@ func TestMissingAndShortFiles(t *testing.T) {
 				t.Errorf("it holds what it held: %v, %v", got == want, err)
 			}
 		}
+	}
+}
+
+// TestNewestFileIsCut cuts the newest file of a store at 19 places. If the store was closed, it is told as damage.
+// Otherwise it is what a write that was under way may have left: the store opens, holds what came before, and goes on;
+// so does a closed one whose mark is missing or damaged, as that of an earlier version.
+func TestNewestFileIsCut(t *testing.T) {
+	const cuts = 19
+	for _, c := range []struct {
+		name  string
+		close bool
+		mark  []byte // in place of the one
+	}{{"closed", true, nil}, {"killed", false, nil}, {"mark is damaged", true, make([]byte, frameBytes)}} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newSimDisk()
+			s, info := openWithStream(t, d)
+			for range 20 {
+				appendTo(t, s, &info, 1, []byte("event"))
+			}
+			end := int(s.active.end)
+			if c.close {
+				if err := s.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if c.mark != nil {
+				d = d.altered(closedName, c.mark)
+			}
+			data := d.names[d.newest()].data
+			for n := 1; n <= cuts; n++ {
+				cut := d.altered(d.newest(), data[:headerBytes+(end-headerBytes)*n/(cuts+1)])
+				again, err := open(cut, exploreOptions())
+				if told := c.close && c.mark == nil; told {
+					if !errors.Is(err, ErrDamaged) {
+						t.Errorf("cut %d: %v", n, err)
+					}
+					continue
+				}
+				if err != nil {
+					t.Fatalf("cut %d: %v", n, err)
+				}
+				if st := again.byKey[info.Key]; st != nil {
+					appendTo(t, again, &st.info, 1, []byte("after"))
+				}
+				if err := again.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// TestLogBehindItsMarkOpens: an earlier version, which does not know the mark, has gone on after it.
+func TestLogBehindItsMarkOpens(t *testing.T) {
+	d := newSimDisk()
+	s, info := openWithStream(t, d)
+	appendTo(t, s, &info, 1, []byte("event"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	mark := d.names[closedName].data
+	if s, err := open(d, exploreOptions()); err != nil {
+		t.Fatal(err)
+	} else {
+		appendTo(t, s, &info, 1, []byte("event"))
+	}
+	if d.names[closedName] != nil {
+		t.Error("the mark is there while the store is open")
+	}
+	if _, err := d.create(closedName, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(d.altered(closedName, mark), exploreOptions()); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -232,7 +303,7 @@ func TestHeaderIsWrittenAgain(t *testing.T) {
 			}
 			return nil
 		}
-		if err := s.saveSnapshot(); !errors.Is(err, errFault) {
+		if err := s.saveSnapshot(false); !errors.Is(err, errFault) {
 			t.Fatalf("a snapshot on a disk that fails: %v", err)
 		}
 		d.before = nil
@@ -377,7 +448,7 @@ func TestPanicUnderTheTurn(t *testing.T) {
 					t.Errorf("an append to the stream whose creation panicked: %v", errs)
 				}
 			}
-			if err := s.saveSnapshot(); (err == nil) != (at == "stage") {
+			if err := s.saveSnapshot(false); (err == nil) != (at == "stage") {
 				t.Errorf("a snapshot: %v", err)
 			}
 			if err := s.Close(); err != nil {

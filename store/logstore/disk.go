@@ -4,6 +4,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"reprise/store/internal/driver"
 )
 
 // disk is the directory of a Store. Tests replace it by one that crashes and fails.
@@ -17,6 +19,8 @@ type disk interface {
 	create(name string, size int64) (file, error)
 	rename(from, to string) error
 	remove(name string) error
+	// free returns the space that is left, and an error if that is not known.
+	free() (int64, error)
 	// sync makes the names of created and renamed files durable.
 	sync() error
 }
@@ -28,9 +32,7 @@ type file interface {
 	io.WriterAt
 	io.Closer
 	sync() error
-	// reserve extends the file to size with zero bytes.
-	reserve(size int64) error
-	truncate(size int64) error
+	driver.ReserveFile
 	size() (int64, error)
 }
 
@@ -61,7 +63,7 @@ func (d folder) create(name string, size int64) (file, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := (osFile{f}).reserve(size); err != nil {
+	if err := (osFile{f}).Allocate(size); err != nil {
 		_ = f.Close()
 		_ = os.Remove(d.path(name))
 		return nil, err
@@ -71,15 +73,14 @@ func (d folder) create(name string, size int64) (file, error) {
 
 func (d folder) rename(from, to string) error { return os.Rename(d.path(from), d.path(to)) }
 func (d folder) remove(name string) error     { return os.Remove(d.path(name)) }
-
-func (d folder) sync() error { return syncFolder(string(d)) }
+func (d folder) free() (int64, error)         { return driver.FreeBytes(string(d)) }
+func (d folder) sync() error                  { return syncFolder(string(d)) }
 
 // osFile is a file of the operating system.
 type osFile struct{ *os.File }
 
 func (f osFile) sync() error               { return syncData(f.File) }
-func (f osFile) reserve(size int64) error  { return reserve(f.File, size) }
-func (f osFile) truncate(size int64) error { return f.Truncate(size) }
+func (f osFile) Allocate(size int64) error { return driver.Allocate(f.File, size) }
 
 func (f osFile) size() (int64, error) {
 	info, err := f.Stat()

@@ -23,7 +23,7 @@ var bg = context.Background()
 
 // exploreOptions make every few commits begin a segment, and all else that a Store does with them.
 func exploreOptions() Options {
-	o := Options{SegmentBytes: 2048, saveChunk: 150, idle: true}
+	o := Options{SegmentBytes: 2048, saveChunk: 150, tryFull: 1, idle: true}
 	return o.withDefaults()
 }
 
@@ -102,6 +102,9 @@ func explore(t *testing.T, seed uint64, states *atomic.Int64) {
 		disk: newSimDisk(), states: states,
 	}
 	e.disk.lost = rand.New(rand.NewPCG(seed, 3))
+	if seed%3 == 0 { // it gets full
+		e.disk.quota = (4 + int64(seed/3%4)) * exploreOptions().SegmentBytes
+	}
 	e.accept(&model{streams: map[string]*modelStream{}})
 	e.disk.before = e.change
 	e.reopen()
@@ -118,7 +121,7 @@ func explore(t *testing.T, seed uint64, states *atomic.Int64) {
 		case n < 8:
 			e.doing = "tidy"
 			e.maybeFail()
-			if err := e.store.tidy(); err != nil && !errors.Is(err, errInjected) {
+			if err := e.store.tidy(); err != nil && !errors.Is(err, errInjected) && !isFull(err) {
 				e.errorf("tidy: %v", err)
 			}
 		default:

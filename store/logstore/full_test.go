@@ -174,11 +174,11 @@ func TestSnapshotOnFullDiskLeavesNothing(t *testing.T) {
 	s, d, tail := openFull(t)
 	defer s.Close()
 	d.quota += 2 * s.opts.SegmentBytes
-	if err := s.saveSnapshot(); err != nil {
+	if err := s.saveSnapshot(false); err != nil {
 		t.Fatal(err)
 	}
 	for n := range 40 {
-		d.quota += 200
+		d.quota += 600
 		info := reprise.StreamInfo{Key: testKey(fmt.Sprint("more", n)), Epoch: "e"}
 		if _, err := s.Create(t.Context(), info); err != nil {
 			t.Fatal(err)

@@ -16,10 +16,63 @@ type keeper struct {
 	wake chan struct{}
 	stop chan struct{}
 	work sync.WaitGroup
+
+	mu          sync.Mutex
+	asked, done uint64        // passes that were asked for, and those of them that are done
+	passed      chan struct{} // closed when a pass is done
 }
 
 func (k *keeper) init() {
-	k.wake, k.stop = make(chan struct{}, 1), make(chan struct{})
+	k.wake, k.stop, k.passed = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+}
+
+// ask asks for a pass that begins from now on.
+func (k *keeper) ask() {
+	k.mu.Lock()
+	k.asked++
+	k.mu.Unlock()
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// await waits until all passes that were asked for are done. It returns false if they were.
+func (k *keeper) await(ctx context.Context) bool {
+	k.mu.Lock()
+	asked := k.asked
+	for k.done < asked {
+		passed := k.passed
+		k.mu.Unlock()
+		select {
+		case <-passed:
+		case <-k.stop:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+		k.mu.Lock()
+		if k.done >= asked {
+			k.mu.Unlock()
+			return true
+		}
+	}
+	k.mu.Unlock()
+	return false
+}
+
+// pass makes a pass.
+func (k *keeper) pass(work func() error) error {
+	k.mu.Lock()
+	asked := k.asked
+	k.mu.Unlock()
+	err := work()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.done = asked
+	close(k.passed)
+	k.passed = make(chan struct{})
+	return err
 }
 
 func (k *keeper) stopped() bool {
@@ -33,12 +86,8 @@ func (k *keeper) stopped() bool {
 
 // wakeIfNeeded wakes the keeper if it has work to do. The caller holds mu.
 func (s *Store) wakeIfNeeded(removed bool) {
-	if !removed && !s.snapshotDue() {
-		return
-	}
-	select {
-	case s.keeper.wake <- struct{}{}:
-	default:
+	if removed || s.snapshotDue() {
+		s.keeper.ask()
 	}
 }
 
@@ -56,7 +105,7 @@ func (s *Store) keep() {
 		case <-again:
 		}
 		again = nil
-		err := s.tidySafely()
+		err := s.keeper.pass(s.tidySafely)
 		switch {
 		case err == nil:
 			told = ""
@@ -81,28 +130,46 @@ func (s *Store) tidySafely() (err error) {
 	return s.tidy()
 }
 
-// tidy writes a snapshot if one is due and removes segments without live batches. While the log takes too much space,
-// it copies the live batches out of other segments.
-func (s *Store) tidy() error {
+// tidy writes a snapshot if one is due, or pays on a full disk, and removes segments without live batches. While the
+// log takes too much space or the disk is full, it copies the live batches out of other segments.
+func (s *Store) tidy() (err error) {
 	s.mu.RLock()
 	due := s.snapshotDue()
 	s.mu.RUnlock()
 	s.dropDead()
-	if due {
-		if err := s.saveSnapshot(); err != nil {
+	tight, _ := s.tight()
+	pays := tight && s.snapshotPays()
+	if due || pays {
+		err = s.saveSnapshot(pays)
+		if isFull(err) && pays && s.releaseReserve() {
+			err = s.saveSnapshot(true)
+		}
+		if err != nil {
 			s.postponeSnapshot()
-			return errors.Join(fmt.Errorf("snapshot: %w", err), s.evacuateAll())
+			err = fmt.Errorf("snapshot: %w", err)
 		}
 		s.dropDead()
 	}
-	return s.evacuateAll()
+	err = errors.Join(err, s.evacuateAll())
+	s.turn <- struct{}{}
+	s.tidied = s.nextCommit
+	<-s.turn
+	return err
 }
 
-// evacuateAll copies the live batches out of segments while the log takes too much space.
+func (s *Store) releaseReserve() bool {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	return s.reserve.Release()
+}
+
+// evacuateAll copies the live batches out of segments while the log takes too much space or the disk is full, and makes
+// the reserve whole.
 func (s *Store) evacuateAll() error {
 	unread := map[*segment]error{}
 	for !s.keeper.stopped() {
-		seg := s.victim(unread)
+		tight, room := s.tight()
+		seg := s.victim(unread, tight, room)
 		if seg == nil {
 			break
 		}
@@ -150,21 +217,26 @@ func (s *Store) isDead(seg *segment) bool {
 
 // victim returns a segment to evacuate, or nil. Candidates exist if all segments together take more than twice the live
 // bytes plus two segments. The victim is the segment before the base with the smallest part of live bytes, which must
-// be less than half. Those in except are no candidates.
-func (s *Store) victim(except map[*segment]error) (least *segment) {
+// be less than half. Those in except are no candidates. When the disk is tight, there are always candidates, whose live
+// bytes are less than seven eighths and fit into room with the heads of their records.
+func (s *Store) victim(except map[*segment]error, tight bool, room int64) (least *segment) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	var total, live int64
 	for _, seg := range s.segments {
 		total, live = total+seg.end, live+seg.live
-		if uint64(seg.number) >= s.base || seg.stuck || except[seg] != nil || seg.live >= seg.end/2 {
+		pays := seg.live < seg.end/2
+		if tight {
+			pays = seg.live < seg.end-seg.end/8 && min(seg.end, 2*seg.live) <= room
+		}
+		if uint64(seg.number) >= s.base || seg.stuck || except[seg] != nil || !pays {
 			continue
 		}
 		if least == nil || float64(seg.live)/float64(seg.end) < float64(least.live)/float64(least.end) {
 			least = seg
 		}
 	}
-	if total <= 2*live+2*s.opts.SegmentBytes {
+	if !tight && total <= 2*live+2*s.step {
 		return nil
 	}
 	return least
@@ -239,7 +311,7 @@ func (s *Store) moveBatches(moves []record, seg *segment) error {
 	if len(moves) == 0 {
 		return nil
 	}
-	return s.commit(context.Background(), &change{stage: func(g *group) error {
+	return s.commit(context.Background(), &change{purpose: toMove, stage: func(g *group) error {
 		for i := range moves {
 			if st := s.byID[moves[i].id]; st != nil && st.group == g.number {
 				return errLater

@@ -15,7 +15,7 @@ const (
 	kindTrim                      // removes events from the window
 	kindRemove                    // removes a stream or a mark, or turns a stream into a mark
 	kindMove                      // changes the place of a batch
-	kindClose                     // the store was closed; changes nothing
+	kindClose                     // earlier versions wrote it when they closed a store; changes nothing
 	kindConfigure                 // changes the configuration of a stream
 )
 
@@ -69,8 +69,6 @@ func (r *record) encode(dst []byte) []byte {
 		return appendUints(dst, r.earliest, uint64(r.kept))
 	case kindRemove:
 		return appendTime(dst, r.until)
-	case kindClose:
-		return dst
 	case kindConfigure:
 		return appendTime(appendConfig(appendUints(dst, r.info.Revision), &r.info.Config), r.until)
 	case kindMove:

@@ -65,6 +65,9 @@ func (s *Store) recover() error {
 			return fmt.Errorf("segment %d: %w", seg.number, err)
 		}
 		if last { // Step 5.
+			if err := s.unmarkClosed(); err != nil {
+				return err
+			}
 			if err := s.renew(seg, frame); err != nil {
 				return fmt.Errorf("segment %d: %w", seg.number, err)
 			}
@@ -75,6 +78,9 @@ func (s *Store) recover() error {
 		return err
 	}
 	if s.active == nil {
+		if err := s.unmarkClosed(); err != nil {
+			return err
+		}
 		if err := s.roll(0); err != nil {
 			return err
 		}
@@ -357,7 +363,7 @@ func (s *Store) nothingBehind(seg *segment) error {
 // and the last commit again: a sync that failed in the previous program may have left them in memory only, which cannot
 // be detected.
 func (s *Store) renew(seg *segment, frame []byte) error {
-	if err := seg.file.truncate(seg.end); err != nil {
+	if err := seg.file.Truncate(seg.end); err != nil {
 		return err
 	}
 	if err := s.reserveAll(seg); err != nil {
@@ -379,9 +385,9 @@ func (s *Store) renew(seg *segment, frame []byte) error {
 // reserveAll reserves the rest of a segment, or on a full disk as much of it as there is, mostly for removals. Without
 // any the next commit rolls.
 func (s *Store) reserveAll(seg *segment) error {
-	seg.room = max(s.opts.SegmentBytes, seg.end)
-	for seg.file.reserve(seg.room) != nil {
-		if err := seg.file.truncate(seg.end); err != nil { // some file systems keep what they could reserve
+	seg.room = max(s.step, seg.end)
+	for seg.file.Allocate(seg.room) != nil {
+		if err := seg.file.Truncate(seg.end); err != nil { // some file systems keep what they could reserve
 			return err
 		}
 		if seg.room -= (seg.room - seg.end + 1) / 2; seg.room-seg.end < leastReserve {

@@ -15,7 +15,7 @@ func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 		return err
 	}
 	defer s.use.Leave()
-	return s.commit(ctx, &change{removes: true, stage: func(g *group) error {
+	return s.commit(ctx, &change{purpose: toRemove, stage: func(g *group) error {
 		if spec.Trim != 0 {
 			return g.trim(key, &spec)
 		}
@@ -67,7 +67,7 @@ func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 	}
 	defer s.use.Leave()
 	var swept []reprise.StreamInfo
-	err = s.commit(ctx, &change{removes: true, stage: func(g *group) error {
+	err = s.commit(ctx, &change{purpose: toRemove, stage: func(g *group) error {
 		swept = nil
 		due := s.expired(now, limit)
 		for _, st := range due {

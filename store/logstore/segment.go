@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math"
 	"sync/atomic"
-
-	"reprise"
 )
 
 // segment is a file of commits. Commits are written to the newest one.
@@ -52,43 +50,6 @@ func newSegment(d disk, h header, room int64) (seg *segment, begun bool, err err
 		return nil, begun, errors.Join(err, seg.file.Close(), d.remove(seg.name))
 	}
 	return seg, true, nil
-}
-
-// roll starts a new segment for the next commit. The caller has the turn.
-func (s *Store) roll(least int64) error { return s.rollTo(max(s.opts.SegmentBytes, headerBytes+least)) }
-
-// rollTo is roll to a segment of a size.
-func (s *Store) rollTo(room int64) error {
-	if room > maxSegmentBytes {
-		return fmt.Errorf("%w: a commit of %d bytes", reprise.ErrInvalid, room-headerBytes)
-	}
-	if s.nextNumber > math.MaxUint32 {
-		return fmt.Errorf("%w: %d segments were written", reprise.ErrQuota, s.nextNumber)
-	}
-	if s.active != nil && s.active.failed { // what is behind its end will not be used
-		_ = s.active.file.truncate(s.active.end)
-	}
-	h := header{number: s.nextNumber, first: s.nextCommit}
-	if s.active != nil {
-		h.prev, h.end = s.active.header.number, uint64(s.active.end)
-	}
-	s.nextNumber++ // even after a failure: no other file may be mistaken for what is left
-	seg, begun, err := newSegment(s.disk, h, room)
-	if err != nil {
-		if begun && s.active != nil {
-			s.active.failed = true // a header that may be durable fixes where it ends
-		}
-		return err
-	}
-	if s.active != nil {
-		// Return the unused space if possible; correctness does not depend on it.
-		_ = s.active.file.truncate(s.active.end)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.active = seg
-	s.segments[seg.number] = seg
-	return nil
 }
 
 // release ends the use of seg. The last release closes the file and, if the segment was dropped, removes it.

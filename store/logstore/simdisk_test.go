@@ -85,6 +85,13 @@ func (d *simDisk) create(name string, size int64) (file, error) {
 	return f, nil
 }
 
+func (d *simDisk) free() (int64, error) {
+	if d.quota == 0 {
+		return 0, errors.ErrUnsupported
+	}
+	return max(0, d.quota-d.used()), nil
+}
+
 // full reports whether so many bytes more are too many.
 func (d *simDisk) full(more int64) bool {
 	for _, f := range d.names {
@@ -185,10 +192,10 @@ func (f *simFile) resize(call string, length int64) error {
 	return nil
 }
 
-func (f *simFile) truncate(length int64) error { return f.resize("truncate", length) }
+func (f *simFile) Truncate(length int64) error { return f.resize("truncate", length) }
 
-// reserve takes all that is left if that is not enough, as ext4 does.
-func (f *simFile) reserve(length int64) error {
+// Allocate takes all that is left if that is not enough, as ext4 does.
+func (f *simFile) Allocate(length int64) error {
 	if more := length - int64(len(f.data)); f.disk.full(more) {
 		for ; more > 0 && f.disk.full(more); more -= sector {
 		}

@@ -85,12 +85,12 @@ func (c *cutter) stream(id uint64) *stream {
 }
 
 // saveSnapshot starts a segment, writes the state before it as a snapshot, and makes that segment the one from which
-// Open reads the log. docs/storage-log.md numbers its steps.
-func (s *Store) saveSnapshot() error {
+// Open reads the log. docs/storage-log.md numbers its steps. A snapshot that pays may use the reserve.
+func (s *Store) saveSnapshot(pays bool) error {
 	if err := s.disk.remove(tmpName); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	base, head, ids, since, err := s.beginSnapshot()
+	base, head, ids, since, err := s.beginSnapshot(pays)
 	if err != nil {
 		return err
 	}
@@ -150,13 +150,17 @@ func (s *Store) certain() error {
 
 // beginSnapshot rolls to the base. It returns the content of the first frame, the ids to save, and the bytes committed
 // since the previous snapshot.
-func (s *Store) beginSnapshot() (base uint64, head []byte, ids []uint64, since int64, err error) {
+func (s *Store) beginSnapshot(pays bool) (base uint64, head []byte, ids []uint64, since int64, err error) {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
 	if s.uncertain {
 		return 0, nil, nil, 0, errUncertain
 	}
-	if err := s.roll(0); err != nil {
+	roll := s.roll
+	if pays {
+		roll = s.rollToFree
+	}
+	if err := roll(0); err != nil {
 		return 0, nil, nil, 0, err
 	}
 	s.mu.Lock()
@@ -319,16 +323,34 @@ func (c *cutter) streams(list []*stream) (_ []*stream, done bool) {
 	return list, false
 }
 
+// snapshotPays reports whether a snapshot lets a full disk have back more than it takes: the segments from the base on
+// are then no longer needed for their records.
+func (s *Store) snapshotPays() bool {
+	reserve := s.reserveBytes()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var garbage int64
+	for number, seg := range s.segments {
+		if uint64(number) >= s.base {
+			garbage += seg.end - seg.live
+		}
+	}
+	return garbage > s.leastSegment()+(reserve-s.step)/2
+}
+
 // snapshotDue reports whether a snapshot is due. The caller holds mu.
 func (s *Store) snapshotDue() bool { return s.sinceSnapshot >= s.snapshotAt }
 
 // snapshotAfter returns how many bytes are committed between two snapshots: enough that the snapshot is no larger than
-// half of what was written since the previous one.
-func (s *Store) snapshotAfter() int64 { return max(s.opts.SegmentBytes, 2*s.snapshotBytes) }
+// half of what was written since the previous one, and that there is not one for each of the small segments of a disk
+// that is nearly full.
+func (s *Store) snapshotAfter() int64 {
+	return max(s.step, 2*s.snapshotBytes, min(s.opts.SegmentBytes, 16*minSegmentBytes))
+}
 
 // postponeSnapshot delays the next snapshot after a failed one.
 func (s *Store) postponeSnapshot() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.snapshotAt = s.sinceSnapshot + s.opts.SegmentBytes/4
+	s.snapshotAt = s.sinceSnapshot + s.step/4
 }

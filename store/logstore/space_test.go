@@ -126,7 +126,7 @@ func BenchmarkReopen(b *testing.B) {
 				makeStreams(b, s, streams)
 				if snapshot {
 					start := time.Now()
-					if err := s.saveSnapshot(); err != nil {
+					if err := s.saveSnapshot(false); err != nil {
 						b.Fatal(err)
 					}
 					b.ReportMetric(float64(time.Since(start).Milliseconds()), "ms/snapshot")
@@ -221,10 +221,10 @@ func TestSpaceIsGivenBackBesideSegmentThatCannotBeRead(t *testing.T) {
 		appendTo(t, s, &dropped, dropped.Tail+1, make([]byte, 400))
 	}
 	appendTo(t, s, &kept, 3, nil) // the first segment has the least
-	if err := s.saveSnapshot(); err != nil {
+	if err := s.saveSnapshot(false); err != nil {
 		t.Fatal(err)
 	}
-	first := s.victim(nil)
+	first := s.victim(nil, false, 0)
 	first.file = unreadable{first.file}
 	before := len(s.segments)
 	if err := s.tidy(); !errors.Is(err, syscall.EIO) {
@@ -253,7 +253,7 @@ func TestBatchWithoutBytesIsKept(t *testing.T) {
 	for range 20 {
 		appendTo(t, s, &dropped, dropped.Tail+1, make([]byte, 400))
 	}
-	err = errors.Join(s.saveSnapshot(), s.tidy(), s.Close())
+	err = errors.Join(s.saveSnapshot(false), s.tidy(), s.Close())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ type state struct {
 	tenants  map[reprise.Tenant]*reprise.Size
 	queue    queue
 	segments map[uint32]*segment
+	placed   int64 // batches of all streams
 	// snapshot is the one being written, if any.
 	snapshot *snapshot
 }
@@ -141,6 +142,7 @@ func (s *state) add(st *stream) {
 		st.saved = s.snapshot.number
 	}
 	s.lastID = max(s.lastID, st.id)
+	s.placed += int64(len(st.batches))
 	s.byID[st.id], s.byKey[st.info.Key] = st, st
 	if st.isMark() {
 		s.queue.add(st)
@@ -194,6 +196,7 @@ func (s *state) hide(st *stream) {
 
 // dropBatches drops the first n batches of st.
 func (s *state) dropBatches(st *stream, n int) {
+	s.placed -= int64(n)
 	for _, b := range st.batches[:n] {
 		s.count(b.segment, -b.space())
 	}
@@ -240,6 +243,7 @@ func (s *state) append(st *stream, r *record, seg *segment) error {
 		first: r.first, count: uint32(r.count), segment: seg.number, at: uint32(r.at), size: uint32(len(r.bytes)),
 	}
 	st.batches = append(st.batches, b)
+	s.placed++
 	seg.live += b.space()
 	if r.owner != nil {
 		st.info.Owner = *r.owner

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"reprise"
 	"reprise/store/internal/driver"
@@ -15,14 +16,15 @@ import (
 
 // Options are the settings of Open. The zero value of each field means its default.
 type Options struct {
-	// SegmentBytes is the size of the log files, from 64 KiB to 1 GiB. A file is made larger if a commit needs it.
-	// Default: 64 MiB.
+	// SegmentBytes is the size of the log files, from 64 KiB to 1 GiB. A file is smaller if the disk has less than 16
+	// times as much free, and larger if a commit needs it. Default: 64 MiB.
 	SegmentBytes int64
 	// Logger logs failures in the background. Default: silent.
 	Logger *slog.Logger
 
-	saveChunk int  // bytes of a snapshot after which appends get a turn
-	idle      bool // the keeper does not start work on its own
+	saveChunk int           // bytes of a snapshot after which appends get a turn
+	tryFull   time.Duration // after the disk had no room, nothing is tried for so long
+	idle      bool          // the keeper does not start work on its own
 }
 
 func (o *Options) withDefaults() Options {
@@ -38,6 +40,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if d.saveChunk == 0 {
 		d.saveChunk = 256 << 10
+	}
+	if d.tryFull == 0 {
+		d.tryFull = time.Second / 2
 	}
 	return d
 }
@@ -68,6 +73,13 @@ type Store struct {
 	frame      []byte
 	records    []record
 	uncertain  bool // a write has panicked: state and disk may differ, and nothing more is written
+
+	reserve     driver.Reserve
+	reserveFile file
+	fullUntil   time.Time // no append tries to get room before
+	tidied      uint64    // the next commit when the keeper had last done what it could on a full disk
+
+	step int64 // the size of a segment that fits the disk; guarded by mu as well
 
 	// The newest snapshot; guarded by mu as well.
 
@@ -189,16 +201,18 @@ func unlock(locked []*os.File) (err error) {
 func open(d disk, o Options) (*Store, error) {
 	s := &Store{opts: o, disk: d, turn: make(chan struct{}, 1), state: newState()}
 	s.keeper.init()
+	s.step, _ = s.segmentBytes()
 	if err := s.recover(); err != nil {
 		return nil, errors.Join(err, s.closeFiles())
 	}
+	s.openReserve()
 	if !o.idle {
 		s.keeper.work.Go(s.keep)
 	}
 	return s, nil
 }
 
-// Close records that the store was closed and closes the files. It waits for calls under way.
+// Close marks the store as closed and closes the files. It waits for calls under way.
 func (s *Store) Close() (err error) {
 	defer func() { err = storeError(context.Background(), err) }()
 	if !s.use.Close() {
@@ -206,14 +220,9 @@ func (s *Store) Close() (err error) {
 	}
 	close(s.keeper.stop)
 	s.keeper.work.Wait()
-	// The last commit that changes something is then not the last commit of the log, so that damage to it can be told
-	// from a torn write. A failure loses nothing.
-	if !s.active.failed && !s.uncertain && s.active.end+frameBytes+2 <= s.active.room {
-		g := s.newGroup()
-		g.add(record{kind: kindClose})
-		if s.write(g) == nil {
-			_ = s.active.file.truncate(s.active.end)
-		}
+	// A failure loses nothing but that a log that is cut later cannot be told from a torn write.
+	if !s.active.failed && !s.uncertain && s.active.file.Truncate(s.active.end) == nil {
+		_ = s.markClosed()
 	}
 	return errors.Join(s.closeFiles(), unlock(s.lock))
 }
@@ -221,6 +230,9 @@ func (s *Store) Close() (err error) {
 func (s *Store) closeFiles() (err error) {
 	for _, seg := range s.segments {
 		err = errors.Join(err, seg.file.Close())
+	}
+	if s.reserveFile != nil {
+		err = errors.Join(err, s.reserveFile.Close())
 	}
 	return err
 }

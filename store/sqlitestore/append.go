@@ -21,6 +21,7 @@ const largeBytes = 16 << 10
 type writer struct {
 	turn // of the goroutine that changes the file; held for each transaction
 	conn *sqlite.Conn
+	space
 
 	staged  []staged
 	round   uint64 // number of the current commit
@@ -53,11 +54,18 @@ func (w *writer) close() error {
 	}
 	err := w.conn.Close()
 	w.conn = nil
+	w.space.close()
 	return err
 }
 
-// transact runs f in a transaction, which is rolled back if f or the commit fails. The caller has the turn.
-func (w *writer) transact(f func() error) error {
+// transact runs f in a transaction, which is rolled back if f or the commit fails, by adding or freeing. The caller has
+// the turn.
+func (w *writer) transact(by func(func() error) error, f func() error) error {
+	return by(func() error { return w.transaction(f) })
+}
+
+// transaction is transact on a disk with room.
+func (w *writer) transaction(f func() error) error {
 	if err := run(w.conn, "BEGIN IMMEDIATE", nothing); err != nil {
 		return err
 	}
@@ -91,11 +99,7 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs 
 	if len(w.staged) == 0 {
 		return errs
 	}
-	err = w.store()
-	if sqlite.ErrCode(err).ToPrimary() == sqlite.ResultFull && w.shrinkLog() == nil {
-		err = w.store()
-	}
-	if err != nil {
+	if err = w.adding(w.size())(w.store); err != nil {
 		return driver.Fail(errs, len(reqs), storeError(context.Background(), err))
 	}
 	for i := range w.staged {
@@ -179,7 +183,7 @@ func (w *writer) store() error {
 	}
 	var err error
 	if len(w.journal) >= inPlaceBytes || slices.ContainsFunc(w.staged, func(g staged) bool { return g.large }) {
-		err = w.transact(write)
+		err = w.transaction(write)
 	} else {
 		err = write()
 	}
@@ -191,8 +195,18 @@ func (w *writer) store() error {
 	return nil
 }
 
-// shrinkLog copies the write-ahead log into the file and empties it. On a full disk, this may make room for the next
-// commit.
+// size is that of the staged requests.
+func (w *writer) size() int64 {
+	n := len(w.journal)
+	for i := range w.staged {
+		if w.staged[i].large {
+			n += len(w.staged[i].req.Bytes)
+		}
+	}
+	return int64(n)
+}
+
+// shrinkLog copies the write-ahead log into the file and empties it.
 func (w *writer) shrinkLog() error { return execute(w.conn, "PRAGMA wal_checkpoint(TRUNCATE)") }
 
 // insertRow writes consecutive batches of a stream into one row of the table batches.

@@ -48,7 +48,7 @@ func (w *writer) reconfigure(st *stream, before, after *reprise.StreamInfo) erro
 		return err
 	}
 	st.set(after)
-	err = w.transact(func() error {
+	err = w.transact(w.adding(int64(len(config))), func() error {
 		if err := w.fold(st, st.pending); err != nil {
 			return err
 		}

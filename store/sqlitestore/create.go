@@ -101,7 +101,11 @@ func (w *writer) insertStream(info reprise.StreamInfo, old *stream, first *repri
 		st.info.Earliest = max(1, first.Earliest)
 		st.info.Producers = driver.Remember(nil, first.Producers)
 	}
-	err = w.transact(func() error {
+	size := len(config)
+	if first != nil {
+		size += len(first.Bytes)
+	}
+	err = w.transact(w.adding(int64(size)), func() error {
 		if old != nil {
 			if err := w.deleteStream(old.id); err != nil {
 				return err

@@ -56,15 +56,15 @@ func openError(ctx context.Context, path string, err error) error {
 // storeError maps each error that leaves the Store. It maps errors of SQLite by their code; see package border. ctx is
 // the context of the call, whose end interrupts SQLite.
 func storeError(ctx context.Context, err error) error {
-	switch sqlite.ErrCode(err).ToPrimary() {
-	case sqlite.ResultCorrupt, sqlite.ResultNotADB:
+	switch code := sqlite.ErrCode(err).ToPrimary(); {
+	case code == sqlite.ResultCorrupt, code == sqlite.ResultNotADB:
 		err = fmt.Errorf("%w: %w", errDamaged, err)
-	case sqlite.ResultFull:
+	case ctx.Err() != nil: // the cause of the context takes precedence
+	case isFull(err):
 		err = fmt.Errorf("%w: %w", reprise.DiskFull, err)
-	case sqlite.ResultReadOnly:
-		if !errors.Is(err, ErrReadOnly) { // Open returns it for a file that was never writable
-			err = fmt.Errorf("%w: %w", reprise.ReadOnly, err)
-		}
+	case code == sqlite.ResultReadOnly && !errors.Is(err, ErrReadOnly):
+		// Open returns ErrReadOnly for a file that was never writable.
+		err = fmt.Errorf("%w: %w", reprise.ReadOnly, err)
 	}
 	// A retry may help after a full disk, a disk error or a lack of memory.
 	return border.Error(ctx, err, ErrInUse, ErrNotOurs, ErrNewer, ErrReadOnly, ErrDamaged, reprise.DiskFull,

@@ -66,7 +66,7 @@ func (s *Store) shrink() error {
 	}
 }
 
-// checkpoint copies the write-ahead log, which is bounded by checkpointPages, into the file.
+// checkpoint copies the write-ahead log, which openWriter bounds, into the file.
 func (w *writer) checkpoint() error {
 	if err := w.take(context.Background()); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (s *Store) foldAll(ctx context.Context) error {
 		return err
 	}
 	defer w.leave()
-	err := w.transact(func() error {
+	err := w.transact(w.freeing, func() error {
 		return run(w.conn, `DELETE FROM commits WHERE id < ?`, func(stmt *sqlite.Stmt) { stmt.BindInt64(1, upTo) })
 	})
 	if err != nil {
@@ -184,8 +184,10 @@ func (s *Store) foldSlice(ctx context.Context, list []*stream) (n int, err error
 	defer w.leave()
 	folded := make([]int, 0, len(list)) // number of pending batches of each
 	size := 0
-	err = w.transact(func() error {
-		for n < len(list) && size < sliceBytes {
+	slice := min(sliceBytes, int(w.share)/4)
+	err = w.transact(w.adding(int64(slice)), func() error {
+		n, size, folded = 0, 0, folded[:0]
+		for n < len(list) && size < slice {
 			st := list[n]
 			pending := st.pending // it changes under the lock of the writer only
 			for i := range pending {

@@ -28,8 +28,6 @@ const (
 	version = 3
 	// pageSize keeps a lone append small; see docs/storage-sqlite.md for what was measured.
 	pageSize = 4096
-	// checkpointPages is how long the write-ahead log gets before it is copied into the file.
-	checkpointPages = (16 << 20) / pageSize
 )
 
 // Sync says when an append is acknowledged.
@@ -119,7 +117,7 @@ func first(conn *sqlite.Conn, query string) (value int64, err error) {
 }
 
 // openWriter opens the single connection that writes, and updates the schema.
-func openWriter(path string, fresh bool, sync Sync) (conn *sqlite.Conn, err error) {
+func openWriter(path string, fresh bool, sync Sync, share int64) (conn *sqlite.Conn, err error) {
 	conn, err = sqlite.OpenConn(path, sqlite.OpenReadWrite|sqlite.OpenCreate)
 	if err != nil {
 		return nil, err
@@ -144,8 +142,8 @@ func openWriter(path string, fresh bool, sync Sync) (conn *sqlite.Conn, err erro
 		}
 	}
 	err = execute(conn, "PRAGMA journal_mode=WAL", "PRAGMA synchronous="+level,
-		fmt.Sprintf("PRAGMA wal_autocheckpoint=%d", checkpointPages), "PRAGMA cache_size=-16000",
-		fmt.Sprintf("PRAGMA journal_size_limit=%d", 4*checkpointPages*pageSize))
+		fmt.Sprintf("PRAGMA wal_autocheckpoint=%d", share/pageSize), "PRAGMA cache_size=-16000",
+		fmt.Sprintf("PRAGMA journal_size_limit=%d", 4*share))
 	if err != nil {
 		return nil, err
 	}

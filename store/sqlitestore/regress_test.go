@@ -84,7 +84,7 @@ func TestStreamKeptForCenturies(t *testing.T) {
 	}
 }
 
-// Sweeps fold too. Folding at once, they must not count the journal off twice.
+// Appends fold too. Folding at once, they must not count the journal off twice.
 func TestConcurrentFoldsCountJournalOnce(t *testing.T) {
 	s := openHere(t, filepath.Join(t.TempDir(), "a.db"), nil)
 	var wg sync.WaitGroup
@@ -96,7 +96,7 @@ func TestConcurrentFoldsCountJournalOnce(t *testing.T) {
 	}
 	for range 4 {
 		wg.Go(func() {
-			if _, err := s.Sweep(context.Background(), time.Now(), time.Now(), 1); err != nil {
+			if err := s.foldAll(context.Background()); err != nil {
 				t.Error(err)
 			}
 		})

@@ -47,7 +47,7 @@ func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 			}
 		}
 	default:
-		if err = w.transact(func() error { return w.deleteStream(st.id) }); err == nil {
+		if err = w.transact(w.freeing, func() error { return w.deleteStream(st.id) }); err == nil {
 			st.retire(time.Time{})
 			s.cache.drop(st)
 		}
@@ -64,7 +64,7 @@ func (w *writer) trim(st *stream, spec reprise.RemoveSpec) error {
 	st.mu.Lock()
 	st.info.Earliest, st.info.Bytes = min(spec.Trim, st.info.Tail+1), spec.Kept
 	st.mu.Unlock()
-	err := w.transact(func() error { return w.fold(st, st.pending) })
+	err := w.transact(w.freeing, func() error { return w.fold(st, st.pending) })
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	if err != nil {
@@ -77,7 +77,7 @@ func (w *writer) trim(st *stream, spec reprise.RemoveSpec) error {
 
 // mark replaces streams by marks. Only a row with the name and times of the stream remains.
 func (w *writer) mark(list []*stream, until time.Time) error {
-	err := w.transact(func() error {
+	err := w.transact(w.freeing, func() error {
 		for _, st := range list {
 			if err := run(w.conn, `DELETE FROM batches WHERE stream = ?`,
 				func(stmt *sqlite.Stmt) { stmt.BindInt64(1, st.id) }); err != nil {

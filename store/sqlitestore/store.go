@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -23,7 +24,8 @@ type Options struct {
 	// no limit but the disk.
 	MaxBytes int64
 	// FoldBytes is the size of small batches that wait in the journal, and in memory, until they are folded. Appends
-	// wait while the waiting batches have four times this size. Default: 8 MiB.
+	// wait while the waiting batches have four times this size. Default: 8 MiB, or a sixteenth of what the disk has
+	// free if that is less.
 	FoldBytes int
 	// FoldAfter is the longest time that small batches wait if few arrive. Default: 10 s.
 	FoldAfter time.Duration
@@ -39,9 +41,6 @@ func (o *Options) withDefaults() Options {
 	var d Options
 	if o != nil {
 		d = *o
-	}
-	if d.FoldBytes == 0 {
-		d.FoldBytes = 8 << 20
 	}
 	if d.FoldAfter == 0 {
 		d.FoldAfter = 10 * time.Second
@@ -103,12 +102,17 @@ func Open(ctx context.Context, path string, opts *Options) (_ *Store, err error)
 	if s.lock, err = lockFile(path+".lock", lock); err != nil {
 		return nil, err
 	}
+	s.writer.space.open(path)
+	s.opts.FoldBytes = cmp.Or(s.opts.FoldBytes, min(8<<20, int(s.writer.share)))
 	if err := s.connect(); err != nil {
 		return nil, err
 	}
 	s.cache.init(s)
 	if err := s.recover(ctx); err != nil {
 		return nil, err
+	}
+	if !s.writer.hold() {
+		s.writer.giveBack(0)
 	}
 	s.folder.Go(s.foldLoop)
 	return s, nil
@@ -130,7 +134,7 @@ func (s *Store) connect() error {
 	if err != nil {
 		return err
 	}
-	conn, err := openWriter(s.path, fresh, s.opts.Sync)
+	conn, err := openWriter(s.path, fresh, s.opts.Sync, s.writer.share)
 	if err != nil {
 		return err
 	}

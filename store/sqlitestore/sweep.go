@@ -10,15 +10,18 @@ import (
 	"reprise"
 )
 
-// Sweep finds expired streams by their index. It folds the journal first, so that the rows include all ends.
+// Sweep finds expired streams by the index of their rows, and those whose rows do not include their end in memory.
 func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (_ []reprise.StreamInfo, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	if err := s.use.Enter(ctx); err != nil {
 		return nil, err
 	}
 	defer s.use.Leave()
-	// This may fail on a full disk. Streams whose rows have their end can still be swept, which makes room.
-	s.fold(ctx)
+	w := &s.writer
+	if err := w.take(ctx); err != nil { // no fold comes between the rows and the memory
+		return nil, err
+	}
+	defer w.leave()
 	var due []*stream
 	err = s.read(ctx, func(conn *sqlite.Conn) (err error) {
 		due, err = selectExpired(conn, now, limit)
@@ -27,14 +30,18 @@ func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 	if err != nil {
 		return nil, err
 	}
-	w := &s.writer
-	if err := w.take(ctx); err != nil {
-		return nil, err
+	for _, st := range s.cache.dirty() {
+		if end := st.info.End; end != nil && !end.Expires.After(now) && len(due) < limit {
+			due = append(due, st)
+		}
 	}
-	defer w.leave()
 	swept, err := s.markExpired(ctx, due, now, remember)
+	for isFull(err) && len(due) > 1 { // the reserve may do for fewer
+		due = due[:len(due)/2]
+		swept, err = s.markExpired(ctx, due, now, remember)
+	}
 	if err == nil {
-		err = w.forgetMarks(now)
+		err = w.freeing(func() error { return w.forgetMarks(now) })
 	}
 	return swept, storeError(context.Background(), err)
 }

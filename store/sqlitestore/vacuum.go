@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 
 	"zombiezen.com/go/sqlite"
+
+	"reprise/store/internal/driver"
 )
 
 // maxRewrite is the maximum size in bytes of a file that is rewritten when it is opened, which takes a second or two.
@@ -27,7 +29,7 @@ func (s *Store) enableVacuum(conn *sqlite.Conn) error {
 		return fmt.Errorf("it has %d bytes, up to %d are rewritten: "+
 			"copy it into a new file with \"reprise store copy\"", size, s.maxRewrite())
 	}
-	room, err := freeBytes(filepath.Dir(s.path))
+	room, err := driver.FreeBytes(filepath.Dir(s.path))
 	if err != nil {
 		return err
 	}

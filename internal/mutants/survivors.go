@@ -1,0 +1,52 @@
+//go:build unix
+
+package main
+
+// survivorMutants are faults that the tests did not find at first.
+var survivorMutants = []mutant{
+	{
+		name: "a lost epoch is remembered with a fork that is too late", rule: "G1 of lost events",
+		file: "live.go", old: "		fork = min(fork, old[i].Fork)\n", new: "		fork = old[i].Fork\n",
+		pkg: ".", run: "TestForkOfLostEpoch",
+	},
+	{
+		name: "the fork of a lost epoch is that of its parent", rule: "G1 of lost events",
+		file: "live.go", old: "			return min(fork, l.fork), ok\n", new: "			return fork, ok\n",
+		pkg: ".", run: "TestForkOfLostEpoch",
+	},
+	{
+		name: "a stream that is trimmed is evicted", rule: "G6 of trims",
+		file: "live.go", old: " && !lv.used && lv.held == nil {", new: " && !lv.used {",
+		pkg: "./enginetest", run: "TestHeldStreamStaysInMemory",
+	},
+	{
+		name: "recovery takes a commit of another number", rule: "docs/storage-log.md: recovery",
+		file: "store/logstore/recover.go", old: "		if !ok || commit != s.nextCommit {", new: "		if !ok {",
+		pkg: "./store/logstore", run: "TestCommitOfAnotherNumberIsNotTaken",
+	},
+	{
+		name: "damage at the edge of a MiB is a torn write", rule: "docs/storage-log.md: recovery",
+		file: "store/logstore/recover.go", old: "at += int64(len(chunk) - overlap) {", new: "at += int64(len(chunk)) {",
+		pkg: "./store/logstore", run: "TestDamageIsFoundOverTheEdgeOfABlock",
+	},
+	{
+		name: "a mark that is replaced during a snapshot is not in it", rule: "docs/storage-log.md: snapshots",
+		file: "store/logstore/state.go", old: "		s.save(old)\n", new: "",
+		pkg: "./store/logstore", run: "TestMarkReplacedDuringSnapshotIsInIt",
+	},
+	{
+		name: "batches that were trimmed meanwhile are moved", rule: "docs/storage-log.md: giving space back",
+		file: "store/logstore/keep.go", old: "			if s.lives(&moves[i], seg) {", new: "			if true {",
+		pkg: "./store/logstore", run: "TestBatchTrimmedMeanwhileIsNotMoved",
+	},
+	{
+		name: "after a gap the cursor moves to what was left out before it", rule: "G3 of filters",
+		file: "sse/ssehttp/conn.go", old: "	c.moved = 0 // what was left out lies before the gap\n", new: "",
+		pkg: "./sse/ssehttp", run: "TestGapEndsWhatWasLeftOut",
+	},
+	{
+		name: "what failed to be written counts as sent", rule: "Options.Sent",
+		file: "sse/ssehttp/conn.go", old: "if c.sent != nil && c.Err() == nil {", new: "if c.sent != nil {",
+		pkg: "./sse/ssehttp", run: "TestWhatFailedIsNotSent",
+	},
+}
