@@ -47,9 +47,9 @@ type State struct {
 	execution.Counts
 }
 
-// Begin takes no new commands from now on, and waits for those that were taken, for a time at most. Then Over is closed.
-// Begun again, it waits for the new time. The error is reprise.ErrInvalid for a time that is not positive or above
-// Longest.
+// Begin takes no new commands from now on, and waits for those that were taken, for a time at most. Then Over is
+// closed. Begun again, it waits for the new time. The error is reprise.ErrInvalid for a time that is not positive or
+// above Longest.
 func (d *Drain) Begin(atMost time.Duration) error {
 	if atMost <= 0 || atMost > Longest {
 		return fmt.Errorf("%w: a server drains for more than 0 and at most %v", reprise.ErrInvalid, Longest)

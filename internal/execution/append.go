@@ -344,7 +344,8 @@ func (r *run) endWith(events []reprise.Event, e ending) (kept bool) {
 			return false
 		}
 	}
-	if r.artifacts != nil && e.Started != nil {
+	if r.artifacts != nil && e.Started != nil && !e.collected {
+		e.collected = true
 		e.Artifacts, e.ArtifactNotes = r.collect()
 	}
 	r.host.queue.leave(r)
@@ -376,8 +377,8 @@ func (r *run) endWith(events []reprise.Event, e ending) (kept bool) {
 	case len(events) > 0 && isFull(err):
 		r.dropRest()
 		return r.endWith(nil, e)
-	case isFull(err) && len(e.Artifacts)+len(e.ArtifactNotes) > 0: // they do not fit into the reserve of the end
-		e.Artifacts, e.ArtifactNotes = nil, []string{noRoomForList}
+	case isFull(err) && !e.unlisted && len(e.Artifacts)+len(e.ArtifactNotes) > 0: // too long for the reserve of the end
+		e.Artifacts, e.ArtifactNotes, e.unlisted = nil, []string{noRoomForList}, true
 		return r.endWith(nil, e)
 	case len(events) > 0 && !isOver(err):
 		r.host.opts.Logger.Error("the last output of an execution cannot be kept", "execution", r.id,

@@ -18,8 +18,8 @@ type ending struct {
 	Artifacts     []artifact.File `json:"artifacts,omitempty"`
 	ArtifactNotes []string        `json:"artifact_notes,omitempty"`
 
-	// remembered: its record was written.
-	remembered bool
+	// remembered: its record was written. collected: the files were looked for. unlisted: their list does not fit.
+	remembered, collected, unlisted bool
 }
 
 var (

@@ -110,8 +110,8 @@ func TestKillOnDisconnect(t *testing.T) {
 	h.Follow(tenant, x.ID)() // over: to no effect
 }
 
-// TestDrain: what was accepted runs, in its turn, and nothing else is taken; an interpreter that waits for code does not
-// count.
+// TestDrain: what was accepted runs, in its turn, and nothing else is taken; an interpreter that waits for code does
+// not count.
 func TestDrain(t *testing.T) {
 	h := newHost(t, execution.Options{MaxRunning: 2})
 	if _, _, err := h.OpenInterpreter(within(t), anybody, execution.InterpreterRequest{Language: "bash"}); err != nil {

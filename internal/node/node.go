@@ -86,7 +86,8 @@ type Options struct {
 	MCPVersions            []string
 	ResponseAge, CallGrace time.Duration
 
-	// DrainFor is how long a server that is asked to stop waits for its commands, without new ones. Default: not at all.
+	// DrainFor is how long a server that is asked to stop waits for its commands, without new ones. Default: not at
+	// all.
 	DrainFor time.Duration
 
 	Heartbeat     time.Duration
