@@ -33,6 +33,7 @@ var cases = []testCase{
 	{"foreign ids", "12", []string{KindReprise}, foreignIDs, false},
 	{"compressed anyway", "14", nil, compressedAnyway, false},
 	{"held back", "16", []string{KindReprise}, heldBack, false},
+	{"older server", "16", []string{KindReprise}, olderServer, false},
 	{"over TLS", "4 6", []string{"tls"}, overTLS, false},
 	{"errors at once", "5", []string{KindReprise}, errorsAtOnce, false},
 	{"gaps", "8", []string{KindReprise, "gap"}, gaps, false},

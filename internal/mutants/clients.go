@@ -337,4 +337,10 @@ var clientMutants = []mutant{
 		new: "error { return nil }",
 		pkg: "./client", run: "TestRedirectsAreNotFollowed",
 	},
+	{
+		name: "Go: a poll at an older server ends a loop", rule: "client rule 16",
+		file: "client/held.go", old: "!h.polls() || p.Code != problem.CodeInvalid {",
+		new: "true || p.Code != problem.CodeInvalid {",
+		pkg: "./client", run: "TestPollAtAnOlderServerIsGivenUp",
+	},
 }

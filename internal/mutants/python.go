@@ -283,4 +283,10 @@ var pythonMutants = []mutant{
 		new: "                pass",
 		pkg: "./sdk/python/tests/test_faults.py", run: "test_a_filtered_reader_moves",
 	},
+	{
+		name: "Python: a poll at an older server ends a loop", rule: "client rule 16",
+		file: "sdk/python/src/reprise/_flow.py", old: `isinstance(error, ProblemError) and error.code == "invalid"`,
+		new: "isinstance(error, GapError)",
+		pkg: checkClient + "./sdk/python/tests/service.py", run: "^older server$",
+	},
 }

@@ -269,4 +269,10 @@ var typeScriptMutants = []mutant{
 		new: "new Set(options.types)",
 		pkg: "./sdk/typescript/test/follow.test.ts", run: "a filtered reader resumes",
 	},
+	{
+		name: "TypeScript: a poll at an older server ends a loop", rule: "client rule 16",
+		file: "sdk/typescript/src/held.ts", old: "error.code !== 'invalid') return false",
+		new: "error.code !== '') return false",
+		pkg: checkClient + "./sdk/typescript/test/service.mjs", run: "^older server$",
+	},
 }

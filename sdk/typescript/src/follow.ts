@@ -474,6 +474,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
       this.spell.allows(error, met, giveUp, pause) ||
       isRetryable(error) ||
       (fault && this.faults < maxFaults) ||
+      this.holding.refused(error) ||
       this.mayRenewTicket(error)
     if (!met && giveUp === undefined && error instanceof ConnectionError && this.wait.outlasts(firstContact, pause)) {
       throw givenUp(unreached(caller.settings.base, error, this.wait), op, this.wait.tries)

@@ -131,6 +131,7 @@ class Flow:
     _tail: int = 0  # the seq of the tail at the beginning of the answer, until it is reached
     _held: bool = False  # the header of an answer has come, and no byte of its body
     _silent: int = 0  # such answers in a row
+    _unknown: bool = False  # the server is older than the parameter wait
     _beat: float = 0.0  # when the present answer has brought a heartbeat, 0 before
     _dropped: NetworkError | None = None  # the end of a response before that of the stream
     _spell: ForeignSpell = field(default_factory=ForeignSpell)
@@ -181,7 +182,7 @@ class Flow:
     @property
     def _polls(self) -> bool:
         """Whether the loop asks for answers that end with the first events, or after a wait."""
-        return self._silent >= HELD_ANSWERS
+        return self._silent >= HELD_ANSWERS and not self._unknown
 
     @property
     def _wait(self) -> float:
@@ -382,6 +383,8 @@ class Flow:
         if isinstance(error, GapError):
             raise error
         polled = self._polled(error, held)
+        older = self._polls and isinstance(error, ProblemError) and error.code == "invalid"
+        self._unknown = self._unknown or older
         if isinstance(error, ProblemError) and error.code in GAP_CODES:
             raise GapError(_refused_gap(error, self.track)) from error
         fault = isinstance(error, ProtocolError) and not (self.met.yes and is_foreign(error))
@@ -390,7 +393,7 @@ class Flow:
         pause = self.failures.next(max(asked_wait(error), self._retry))
         give_up = self.options.give_up
         again = (
-            self._spell.allows(error, self.met.yes, give_up, pause) or error.retryable or (fault and self._faults < MAX_FAULTS)
+            self._spell.allows(error, self.met.yes, give_up, pause) or error.retryable or (fault and self._faults < MAX_FAULTS) or older
         )
         first = not self.met.yes and give_up is None
         if first and isinstance(error, NetworkError) and self.failures.outlasts(FIRST_CONTACT, pause):
