@@ -26,12 +26,31 @@ var codings = []struct {
 	begin      func(io.Writer) coder
 }{
 	{"gzip", "gzip", func(w io.Writer) coder { return gzip.NewWriter(w) }},
+	{"gzip, in a member for each part", "gzip", func(w io.Writer) coder { return members{w} }},
 	{"deflate", "deflate", func(w io.Writer) coder { return zlib.NewWriter(w) }},
 	{"deflate without its header", "deflate", func(w io.Writer) coder {
 		raw, _ := flate.NewWriter(w, flate.DefaultCompression) // fails for unknown levels
 		return raw
 	}},
 }
+
+// members is a coder that makes a member of gzip (RFC 1952, section 2.2) of each half of what is written.
+type members struct{ io.Writer }
+
+func (m members) Write(p []byte) (int, error) {
+	for _, half := range [][]byte{p[:len(p)/2], p[len(p)/2:]} {
+		w := gzip.NewWriter(m.Writer)
+		if _, err := w.Write(half); err != nil {
+			return 0, err
+		}
+		if err := w.Close(); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+func (members) Flush() error { return nil }
 
 // compressedAnyway follows streams through proxies that compress although they were not asked to. Each event arrives
 // while the stream is open. What a client cannot decode is an error.

@@ -338,6 +338,21 @@ var clientMutants = []mutant{
 		pkg: "./client", run: "TestRedirectsAreNotFollowed",
 	},
 	{
+		name: "Go: a gap before the position is taken", rule: "G2, client rule 8",
+		file: "client/connection.go", old: "		if f.track.isBehind(&event) {\n", new: "		if false {\n",
+		pkg: "./internal/clienttest", run: "TestGoClientsPass",
+	},
+	{
+		name: "Go: Content-Encoding: none is unknown", rule: "client rule 14",
+		file: "internal/ssefollow/coding.go", old: `case "", "identity", "none":`, new: `case "", "identity":`,
+		pkg: "./internal/clienttest", run: "TestGoClientsPass",
+	},
+	{
+		name: "Go: a content type ends with its parameters", rule: "client rule 11",
+		file: "internal/problem/wire.go", old: `strings.IndexAny(kind, ";,")`, new: `strings.IndexAny(kind, "?")`,
+		pkg: "./client", run: "TestContentTypeMayHaveAnyParameters",
+	},
+	{
 		name: "Go: a poll at an older server ends a loop", rule: "client rule 16",
 		file: "client/held.go", old: "!h.polls() || p.Code != problem.CodeInvalid {",
 		new: "true || p.Code != problem.CodeInvalid {",

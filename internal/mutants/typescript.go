@@ -160,7 +160,7 @@ var typeScriptMutants = []mutant{
 	},
 	{
 		name: "TypeScript: a filtered reader is told of a missing start twice", rule: "client rule 8",
-		file: "sdk/typescript/src/follow.ts", old: "head.has('Stream-Missed')",
+		file: "sdk/typescript/src/follow.ts", old: "response.headers.has('Stream-Missed')",
 		new: "false",
 		pkg: checkClient + "./sdk/typescript/test/service.mjs", run: "^gaps$",
 	},
@@ -264,15 +264,39 @@ var typeScriptMutants = []mutant{
 		pkg: "./sdk/typescript/test/follow.test.ts", run: "a start whose answer is held back",
 	},
 	{
-		name: "TypeScript: the end of a filtered stream is not asked for", rule: "client rule 3",
-		file: "sdk/typescript/src/follow.ts", old: "new Set(options.types).add('end')",
-		new: "new Set(options.types)",
-		pkg: "./sdk/typescript/test/follow.test.ts", run: "a filtered reader resumes",
+		name: "TypeScript: a gap before the position is taken", rule: "client rule 8",
+		file: "sdk/typescript/src/follow.ts", old: "this.track.isBehind(event) ? undefined : this.gap(event)",
+		new: "this.gap(event)",
+		pkg: checkClient + "./sdk/typescript/test/service.mjs", run: "^forgotten cursor$",
+	},
+	{
+		name: "TypeScript: Content-Encoding: none is unknown", rule: "client rule 14",
+		file: "sdk/typescript/src/call.ts", old: "|identity|none|",
+		new: "|identity|",
+		pkg: checkClient + "./sdk/typescript/test/service.mjs", run: "^rewritten answers$",
+	},
+	{
+		name: "TypeScript: a field that comes twice is no field", rule: "client rule 11",
+		file: "sdk/typescript/src/call.ts", old: "(response.headers.get(name) ?? '').split(',')[0]!",
+		new: "(response.headers.get(name) ?? '').split('?')[0]!",
+		pkg: checkClient + "./sdk/typescript/test/service.mjs", run: "^rewritten answers$",
+	},
+	{
+		name: "TypeScript: a Retry-After that comes twice is ignored", rule: "client rule 4",
+		file: "sdk/typescript/src/call.ts", old: "/^[0-9]+(,|$)/",
+		new: "/^[0-9]+$/",
+		pkg: "./sdk/typescript/test/follow.test.ts", run: "Retry-After is seconds or a date",
 	},
 	{
 		name: "TypeScript: a poll at an older server ends a loop", rule: "client rule 16",
 		file: "sdk/typescript/src/held.ts", old: "error.code !== 'invalid') return false",
 		new: "error.code !== '') return false",
 		pkg: checkClient + "./sdk/typescript/test/service.mjs", run: "^older server$",
+	},
+	{
+		name: "TypeScript: the end of a filtered stream is not asked for", rule: "client rule 3",
+		file: "sdk/typescript/src/follow.ts", old: "new Set(options.types).add('end')",
+		new: "new Set(options.types)",
+		pkg: "./sdk/typescript/test/follow.test.ts", run: "a filtered reader resumes",
 	},
 }

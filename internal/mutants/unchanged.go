@@ -83,8 +83,8 @@ func checkUnchanged(ctx context.Context, chosen []mutant, atOnce int) (times, er
 	return all, errors.Join(errs...)
 }
 
-// passed is what go test -v tells of a test, and of none of its subtests.
-var passed = regexp.MustCompile(`(?m)^--- PASS: (\S+) \((\S+)\)`)
+// passed is what go test -v tells of a test and of its subtests. The time of a test is without its parallel subtests.
+var passed = regexp.MustCompile(`(?m)^ *--- PASS: ([^/\s]+)\S* \((\S+)\)`)
 
 func checkPackage(ctx context.Context, pkg string, runs []string) (took map[string]time.Duration, err error) {
 	run := strings.Join(runs, "|")
@@ -116,9 +116,11 @@ func checkGoPackage(ctx context.Context, pkg, run string) (map[string]time.Durat
 	}
 	took := map[string]time.Duration{}
 	for _, found := range passed.FindAllSubmatch(out, -1) {
-		if took[string(found[1])], err = time.ParseDuration(string(found[2])); err != nil {
+		whole, err := time.ParseDuration(string(found[2]))
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", found[0], err)
 		}
+		took[string(found[1])] = max(took[string(found[1])], whole)
 	}
 	return took, nil
 }

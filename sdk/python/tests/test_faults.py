@@ -32,6 +32,7 @@ from reprise import (
 )
 from reprise._flow import FollowOptions
 from reprise._retry import Failures
+from reprise._wire import retry_after
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)
 
@@ -111,6 +112,7 @@ def test_retry_after_is_waited_for(kind: str) -> None:
     with Scripted(problem(503, "shutting_down", True, "Retry-After: 1\r\n"), stream(end(1))) as server:
         read(kind, server.url, "", stream="s")
         assert server.times[1] - server.times[0] >= 1
+    assert [retry_after({"retry-after": text}) for text in ("5", "5, 5", "soon")] == [5, 5, None]
 
 
 def test_retry_is_waited_for_unless_the_connection_was_of_use(kind: str) -> None:
@@ -289,11 +291,20 @@ def test_what_a_proxy_compresses_unasked_is_decoded_or_named(kind: str) -> None:
     raw = zlib.compressobj(wbits=-15)
     for coding, body in (
         ("gzip", gzip.compress(plain)),
+        ("x-gzip", b"".join(gzip.compress(plain[i : i + 40]) for i in range(0, len(plain), 40))),
         ("Deflate", zlib.compress(plain)),
         ("deflate", raw.compress(plain) + raw.flush()),
     ):
-        sent = stream(headers=f"Content-Encoding: {coding}\r\n").removesuffix(b"retry: 1\n") + body
-        assert seqs(kind, sent) == [1, 2]
+        head = stream(headers=f"Content-Encoding: {coding}\r\n").removesuffix(b"retry: 1\n")
+        assert seqs(kind, head + body) == [1, 2]
+
+        def drip(client: socket.socket, sent: bytes = body, head: bytes = head) -> None:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            client.sendall(head)
+            for i in range(len(sent)):
+                client.sendall(sent[i : i + 1])
+
+        assert seqs(kind, drip) == [1, 2]
     with pytest.raises(ProtocolError, match="content coding 'br'"):
         seqs(kind, stream(block(1), end(2), headers="Content-Encoding: br\r\n"))
     damaged = stream(block(1), headers="Content-Encoding: gzip\r\n")

@@ -183,7 +183,7 @@ export class Caller {
 function ignore(): void {}
 
 /** The content codings that fetch decodes, whether or not they were asked for. */
-const decoded = /^((x-)?gzip|deflate|br|zstd|identity|[ ,])*$/i
+const decoded = /^((x-)?gzip|deflate|br|zstd|identity|none|[ ,])*$/i
 
 /** The error for an answer in a content coding that the platform does not decode: a proxy compresses unasked. */
 export function unknownCoding(status: number, coding: string): ForeignError {
@@ -235,7 +235,12 @@ function isCutShort({ status, headers }: Response): boolean {
 
 /** Reports whether an answer has a media type, whatever its parameters. */
 export function hasType(response: Response, want: string): boolean {
-  return (response.headers.get('Content-Type') ?? '').split(';')[0]!.trim().toLowerCase() === want
+  return field(response, 'Content-Type').split(';')[0]!.trim().toLowerCase() === want
+}
+
+/** A header of an answer, empty if it has none. Something in front of the server may repeat it. */
+export function field(response: Response, name: string): string {
+  return (response.headers.get(name) ?? '').split(',')[0]!
 }
 
 const passing = [408, 425, 429, 500, 502, 503, 504]
@@ -277,7 +282,7 @@ const day = 24 * 3600_000
 /** Reads Retry-After, seconds or a date (RFC 9110, section 10.2.3), as milliseconds. */
 export function parseRetryAfter(text: string | null): number | undefined {
   if (text === null) return undefined
-  if (/^[0-9]+$/.test(text)) return Math.min(Number(text) * 1000, day)
+  if (/^[0-9]+(,|$)/.test(text)) return Math.min(parseInt(text) * 1000, day)
   const date = Date.parse(text)
   return Number.isNaN(date) ? undefined : Math.min(Math.max(date - Date.now(), 0), day)
 }

@@ -20,7 +20,7 @@ from ._log import log
 from ._retry import Failures, ForeignSpell, asked_wait, is_foreign
 from ._sse import Decoder, Frame, TooLong
 from ._track import Track, is_cursor_text, parse_cursor
-from ._wire import EVENT_STREAM, Request
+from ._wire import EVENT_STREAM, Request, header
 from .errors import GapError, NetworkError, ProblemError, ProtocolError, RepriseError
 from .events import Event, Gap, Series, decode_event, has_seq
 
@@ -203,16 +203,16 @@ class Flow:
     def answered(self, headers: Mapping[str, str]) -> Iterator[Event]:
         """Handles the header of an answer with events, and yields a gap that it shows."""
         self.met.yes = True
-        self._hold = headers.get("execution-hold") or self._hold
+        self._hold = header(headers, "execution-hold") or self._hold
         if self.receipts is None and self.start is not None:
             self.receipts = _receipts.wanted(self.start, self.path, headers)
         self.live = self.live and self._polls
         self._useful, self._held, self._beat, self._begun = False, True, 0.0, time.monotonic()
         self._decoder = Decoder(on_comment=self._heartbeat)
-        tail = parse_cursor(headers.get("stream-tail", ""))
+        tail = parse_cursor(header(headers, "stream-tail"))
         self._tail = tail.seq if tail is not None else 0
-        self.track.answered(headers.get("stream-tail", ""))
-        earliest = headers.get("stream-earliest", "")
+        self.track.answered(header(headers, "stream-tail"))
+        earliest = header(headers, "stream-earliest")
         at = parse_cursor(earliest)
         if self.options.on_gap == "event" and headers.get("stream-missed") and self.start is None:
             return  # the server reports the gap by an event
@@ -292,7 +292,8 @@ class Flow:
                 if event is None:
                     continue
                 if event.type == "gap" and isinstance(event, Gap):
-                    yield from self._gap(event)
+                    if not self.track.is_behind(event.code, event.cursor):
+                        yield from self._gap(event)
                     continue
                 if self.from_first and not self.track.cursor and (gap := self._missing_start(event)) is not None:
                     yield from self._gap(gap)
@@ -393,7 +394,10 @@ class Flow:
         pause = self.failures.next(max(asked_wait(error), self._retry))
         give_up = self.options.give_up
         again = (
-            self._spell.allows(error, self.met.yes, give_up, pause) or error.retryable or (fault and self._faults < MAX_FAULTS) or older
+            self._spell.allows(error, self.met.yes, give_up, pause)
+            or error.retryable
+            or (fault and self._faults < MAX_FAULTS)
+            or older
         )
         first = not self.met.yes and give_up is None
         if first and isinstance(error, NetworkError) and self.failures.outlasts(FIRST_CONTACT, pause):
