@@ -34,20 +34,16 @@ var codings = []struct {
 	}},
 }
 
-// members is a coder that makes a member of gzip (RFC 1952, section 2.2) of each half of what is written.
+// members is a coder that makes a member of gzip (RFC 1952, section 2.2) of whatever is written. Chromium ignores what
+// follows the first one, so a page asks again after each silence, and members end with an event.
 type members struct{ io.Writer }
 
 func (m members) Write(p []byte) (int, error) {
-	for _, half := range [][]byte{p[:len(p)/2], p[len(p)/2:]} {
-		w := gzip.NewWriter(m.Writer)
-		if _, err := w.Write(half); err != nil {
-			return 0, err
-		}
-		if err := w.Close(); err != nil {
-			return 0, err
-		}
+	w := gzip.NewWriter(m.Writer)
+	if _, err := w.Write(p); err != nil {
+		return 0, err
 	}
-	return len(p), nil
+	return len(p), w.Close()
 }
 
 func (members) Flush() error { return nil }

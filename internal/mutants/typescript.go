@@ -294,6 +294,12 @@ var typeScriptMutants = []mutant{
 		pkg: checkClient + "./sdk/typescript/test/service.mjs", run: "^older server$",
 	},
 	{
+		name: "TypeScript: a redirect in a page is tried again", rule: "client rule 5",
+		file: "sdk/typescript/src/call.ts", old: " || kind === 'opaqueredirect'",
+		new: "",
+		pkg: "./sdk/typescript/test/follow.test.ts", run: "a header that was cut",
+	},
+	{
 		name: "TypeScript: the end of a filtered stream is not asked for", rule: "client rule 3",
 		file: "sdk/typescript/src/follow.ts", old: "new Set(options.types).add('end')",
 		new: "new Set(options.types)",

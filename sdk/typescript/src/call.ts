@@ -227,9 +227,9 @@ const ourTypes = ['text/event-stream', 'application/json', 'application/octet-st
  * Reports whether an answer may be the beginning of a success. Chromium takes a header that ends with the connection for a whole one:
  * the status can lack digits, and the content type its end.
  */
-function isCutShort({ status, headers }: Response): boolean {
+function isCutShort({ status, headers, type: kind }: Response): boolean {
   const type = headers.get('Content-Type') ?? ''
-  if (status >= 300) return false
+  if (status >= 300 || kind === 'opaqueredirect') return false // a page is told no more of a redirect
   return (status > 0 && status < 100) || ourTypes.some((ours) => ours !== type && ours.startsWith(type))
 }
 

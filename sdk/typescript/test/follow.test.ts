@@ -229,7 +229,9 @@ test('a header that was cut in its status or content type is a lost connection',
   const whole = await script(t, foreign(404, { 'Content-Type': 'application/json' }))
   await assert.rejects(all(whole.client().follow('x')), { code: 'foreign' })
   assert.equal(whole.requests.length, 1)
-  // What Chromium makes of "HTTP/1.1 20" cannot come from Node.
+  // What Chromium makes of a redirect and of "HTTP/1.1 20" cannot come from Node.
+  const moved = s.client({ fetch: async () => ({ status: 0, type: 'opaqueredirect', headers: new Headers(), body: null }) as Response })
+  await assert.rejects(all(moved.follow('x')), { code: 'foreign', tries: 3 })
   const client = s.client({ fetch: async () => ({ status: 20, headers: new Headers(), body: null }) as Response })
   for (let giveUp = 300, tries = 0; tries <= 3; giveUp *= 2) {
     assert.ok(giveUp < 60_000, `${tries} tries`)
