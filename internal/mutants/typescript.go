@@ -294,6 +294,12 @@ var typeScriptMutants = []mutant{
 		pkg: checkClient + "./sdk/typescript/test/service.mjs", run: "^older server$",
 	},
 	{
+		name: "TypeScript: deflate has a header", rule: "client rule 14",
+		file: "sdk/typescript/src/inflate.ts", old: "? 'deflate' : 'deflate-raw'",
+		new: "? 'deflate' : 'deflate'",
+		pkg: "./sdk/typescript/test/inflate.test.ts", run: "deflate without its header",
+	},
+	{
 		name: "TypeScript: a redirect in a page is tried again", rule: "client rule 5",
 		file: "sdk/typescript/src/call.ts", old: " || kind === 'opaqueredirect'",
 		new: "",

@@ -11,6 +11,7 @@ import {
   type Problem,
 } from './errors.js'
 import { ForeignSpell } from './foreign.js'
+import { part } from './part.js'
 import { Failures, sleep, within } from './wait.js'
 
 /**
@@ -150,6 +151,11 @@ export class Caller {
     if (!decoded.test(coding) && response.ok) {
       response.body?.cancel().catch(ignore)
       throw unknownCoding(response.status, coding)
+    }
+    // The fetch of Deno decodes nothing if the request has Accept-Encoding.
+    if ('Deno' in globalThis && response.body && /gzip|deflate/i.test(coding)) {
+      const { inflated } = await part(import('./inflate.js'))
+      return new Response(inflated(response.body, coding), response)
     }
     return response
   }
