@@ -283,7 +283,9 @@ export class Follower implements AsyncIterator<Received, undefined> {
       this.tail = parseCursor(tail)?.seq ?? 0
       this.firstGap = this.filteredStart(response)
       this.target.onAnswer?.()
-      return { scope, reader: response.body.getReader(), decoder: new Decoder({ onComment: () => this.heartbeat() }) }
+      const reader = response.body.getReader()
+      scope.signal.onabort = () => reader.cancel().catch(() => {}) // in Deno, a read does not always end with its request
+      return { scope, reader, decoder: new Decoder({ onComment: () => this.heartbeat() }) }
     } catch (error) {
       const reason: unknown = scope.signal.aborted ? scope.signal.reason : error
       scope.unlink()
@@ -339,7 +341,6 @@ export class Follower implements AsyncIterator<Received, undefined> {
     if (!connection) return
     if (connection.decoder.retry !== undefined) this.retry = Math.min(connection.decoder.retry, maxAsked)
     connection.scope.unlink()
-    connection.reader.cancel().catch(() => {})
     connection.scope.abort(left)
   }
 
