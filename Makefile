@@ -184,7 +184,7 @@ torture-outside:
 	go run ./internal/torture -for 10m
 
 .PHONY: mutants
-mutants: ## that the tests of the promises can fail: faults in the code, each found by a test
+mutants: ## that the tests of the promises can fail: faults in the code, each found by a test; after sdk-typescript
 	go run ./internal/mutants
 
 .PHONY: matrix

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"mime"
 	"net/http"
 	"net/url"
 	"time"
@@ -231,6 +230,5 @@ func readJSON(ctx context.Context, res *http.Response, out any) error {
 }
 
 func hasType(res *http.Response, want string) bool {
-	got, _, err := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	return err == nil && got == want
+	return problem.MediaType(res.Header) == want
 }

@@ -115,6 +115,9 @@ func (f *follower) Block(ctx context.Context, frame sse.Event) error {
 		return err
 	}
 	if event.Gap != nil {
+		if f.track.isBehind(&event) {
+			return nil
+		}
 		return f.gap(ctx, event)
 	}
 	if gap := f.missingStart(event); gap != nil {

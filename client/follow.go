@@ -249,13 +249,14 @@ func (f *follower) Failed(ctx context.Context, err error, retry time.Duration) (
 	}
 	f.plain = f.plain || ssefollow.IsDamaged(err)
 	polled := f.held.failed(err, f.live)
+	older := f.held.refused(err)
 	met := f.c.met.Load()
 	fault := errors.Is(err, ErrProtocol) && !(met && isForeign(err))
 	if fault {
 		f.faults++
 	}
 	pause := f.wait.Next(max(askedWait(err), retry))
-	again := f.spell.allows(err, met, f.opts.GiveUp, pause) || Retryable(err) || fault && f.faults < maxFaults
+	again := f.spell.allows(err, met, f.opts.GiveUp, pause) || Retryable(err) || fault && f.faults < maxFaults || older
 	if !met && f.opts.GiveUp == 0 && isLost(err) && f.wait.Outlasts(firstContact, pause) {
 		return 0, f.unreached(err)
 	}

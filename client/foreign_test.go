@@ -177,3 +177,19 @@ func TestForeignEventsAreNotGiven(t *testing.T) {
 		})
 	}
 }
+
+// Something in front of the server may add parameters to the content type, which cannot be read, or repeat it.
+func TestContentTypeMayHaveAnyParameters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, kind := range []string{
+			"text/event-stream; charset=utf-8; charset=utf-8", " Text/Event-Stream;q",
+			"text/event-stream, text/event-stream",
+		} {
+			w := script(plain(200, "Content-Type: "+kind+"\r\n", end(1)))
+			got, err := collect(w.client(t, client.Options{}).Follow(t.Context(), "x", nil))
+			if err != nil || seqs(got) != "1 end" {
+				t.Errorf("%s: %s, %v", kind, seqs(got), err)
+			}
+		}
+	})
+}

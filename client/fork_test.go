@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"reprise"
 	"reprise/client"
@@ -162,4 +163,18 @@ func TestMissingStartOfFilteredStream(t *testing.T) {
 	if err != nil || seqs(got) != "0 gap,11 end" || got[0].Gap.Missed != 4 {
 		t.Errorf("%s, %v", seqs(got), err)
 	}
+}
+
+// TestAnotherEpochNeverGoesBack: an event of another epoch whose seq the reader has had in the last one is an error,
+// because no gap has taken the reader's event back.
+func TestAnotherEpochNeverGoesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		back := frame(2, "B", "note", `{"seq":2,"time":"2026-11-20T09:30:00.000Z","text":"x"}`)
+		w := script(events(text(1, "note", "a"), text(2, "note", "b")),
+			plain(200, sseHeader+"Stream-Tail: "+cursorAt(2, "B")+"\r\n", back))
+		got, err := collect(w.client(t, client.Options{}).Follow(t.Context(), "x", nil))
+		if !errors.Is(err, client.ErrProtocol) || len(got) != 2 {
+			t.Errorf("%s, %v", seqs(got), err)
+		}
+	})
 }

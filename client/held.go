@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"reprise/internal/problem"
 	"reprise/internal/ssefollow"
 )
 
@@ -20,10 +21,22 @@ type holding struct {
 	silent int           // consecutive answers with a header and no body
 	wait   time.Duration // of an answer while the loop polls
 	beat   time.Time     // when the present answer has brought a heartbeat
+	// unknown: the server is older than the parameter wait.
+	unknown bool
 }
 
 // polls reports whether the loop polls.
-func (h *holding) polls() bool { return h.silent >= heldAnswers }
+func (h *holding) polls() bool { return h.silent >= heldAnswers && !h.unknown }
+
+// refused reports whether err is the refusal of a poll by a server that is too old for it. The loop does not poll any
+// more then.
+func (h *holding) refused(err error) bool {
+	if p, _ := problem.As(err); !h.polls() || p.Code != problem.CodeInvalid {
+		return false
+	}
+	h.unknown = true
+	return true
+}
 
 // failed takes the reason for the end of an answer that came, or of a request. It reports whether that was an expected
 // end of a poll.

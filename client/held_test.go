@@ -76,3 +76,30 @@ func TestRunPollsBehindAProxyThatHoldsBack(t *testing.T) {
 		}
 	})
 }
+
+// A server that is older than the parameter wait refuses it. The loop then follows as before, and does not poll again.
+func TestPollAtAnOlderServerIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &wire{}
+		var waits []string
+		w.write = func(i int, conn net.Conn) {
+			waits = append(waits, w.request(t, i).URL.Query().Get("wait"))
+			switch i {
+			case 0, 1, 3, 4:
+				_, _ = conn.Write(events())
+				_, _ = io.Copy(io.Discard, conn)
+			case 2:
+				_, _ = conn.Write(problemAnswer(400, "", "invalid", false))
+			default:
+				_, _ = conn.Write(events(end(1)))
+			}
+		}
+		got, err := collect(w.client(t, client.Options{}).Follow(t.Context(), "x", nil))
+		if err != nil || seqs(got) != "1 end" {
+			t.Fatalf("%s, %v", seqs(got), err)
+		}
+		if got, want := strings.Join(waits, ","), ",,15s,,,"; got != want {
+			t.Errorf("the waits %q, want %q", got, want)
+		}
+	})
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"reprise"
+	"reprise/internal/problem"
 	"reprise/internal/ssefollow"
 )
 
@@ -89,6 +90,14 @@ func (t *track) advance(seq uint64, cursor string) (bool, error) {
 	}
 	t.cursor, t.seq, t.epoch, t.known = cursor, seq, c.Epoch, true
 	return true, nil
+}
+
+// isBehind reports whether a gap is before the reader's position, so that nothing is missing: the server has not
+// received the cursor, because a proxy does not pass on Last-Event-ID.
+func (t *track) isBehind(event *Event) bool {
+	c, _ := reprise.ParseCursor(event.Cursor) // the zero Cursor has no epoch
+	return event.Gap.Code == string(problem.CodeCursorExpired) && t.known && c.Epoch == t.epoch && c.Epoch != "" &&
+		c.Seq <= t.seq
 }
 
 // pass moves past events that were left out, up to a bare cursor. It is false for one that leads nowhere new, and for

@@ -15,8 +15,8 @@ while True:
     except OSError:
         pass')
 export READERS_PORT REPRISE_ALLOW_ORIGIN=http://127.0.0.1:$READERS_PORT # of the page
-python=(httpx==0.28.1 zstandard==0.25.0 httpx-sse==0.4.3 sseclient==0.0.27) # with zstandard, httpx asks for zstd too
-node=(@microsoft/fetch-event-source@2.0.1 eventsource@4.0.0 eventsource-parser@3.0.6)
+python=(httpx==0.28.1 zstandard==0.25.0 httpx-sse==0.4.3 sseclient==0.0.27 aiohttp-sse-client==0.2.1) # with zstandard, httpx asks for zstd too
+node=(@microsoft/fetch-event-source@2.0.1 eventsource@4.0.0 eventsource-parser@3.0.6 launchdarkly-eventsource@2.2.0)
 . "$(dirname "$0")/server.sh"
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/reprise/readers/$(printf '%s\n' "${python[@]}" "${node[@]}" | cksum | cut -d' ' -f1)

@@ -29,6 +29,22 @@ const readers = {
     reader.onerror = () => reader.readyState === EventSource.CLOSED && done();
     return done;
   },
+  "launchdarkly-eventsource"({ id, source, token, after, min_wait_ms, max_wait_ms, idle_ms }) {
+    const { EventSource } = require("launchdarkly-eventsource");
+    const reader = new EventSource(source, {
+      headers: { Authorization: `Bearer ${token}`, ...(after ? { "Last-Event-ID": after } : {}) },
+      initialRetryDelayMillis: min_wait_ms,
+      maxBackoffMillis: max_wait_ms,
+      readTimeoutMillis: idle_ms,
+      errorFilter: ({ status }) => status !== 204,
+    });
+    // The end of a response is an event of the type "end" to it, without data.
+    const take = (e) => e.data !== undefined && tell(id, e.type, e.lastEventId, e.data);
+    for (const type of types) reader.addEventListener(type, take);
+    reader.on("error", () => {}); // it asks again
+    reader.addEventListener("closed", () => say({ id, done: true }));
+    return () => reader.close();
+  },
   "fetch-event-source"({ id, source, token, after }) {
     globalThis.window = globalThis; // it was made for pages
     globalThis.document = { hidden: false, addEventListener() {}, removeEventListener() {} };

@@ -6,16 +6,20 @@ Started by scripts/check-clients, with the packages that examples/readers.sh ins
 loop around it is the one of its documentation.
 """
 
+import asyncio
 import base64
+import datetime
 import json
 import os
 import sys
 import threading
 import time
 
+import aiohttp
 import httpx
 import httpx_sse
 import sseclient
+from aiohttp_sse_client.client import EventSource
 
 NAME = sys.argv[1]
 out, sys.stdout = sys.stdout, sys.stderr  # sseclient prints
@@ -65,7 +69,27 @@ def read_httpx_sse(command, stopped):
             time.sleep(wait)
 
 
-READERS = {"sseclient": read_sseclient, "httpx-sse": read_httpx_sse}
+async def read_aiohttp_sse_client(command, stopped):
+    headers = {"Authorization": f"Bearer {command['token']}"}
+    if command.get("after"):
+        headers["Last-Event-ID"] = command["after"]
+    timeout = aiohttp.ClientTimeout(total=None, sock_read=command["idle_ms"] / 1000)
+    wait = datetime.timedelta(milliseconds=command["min_wait_ms"])
+    async with aiohttp.ClientSession(timeout=timeout, read_bufsize=1 << 24) as session:
+        async with EventSource(command["source"], session=session, headers=headers, reconnection_time=wait) as events:
+            async for e in events:
+                if stopped.is_set():
+                    return
+                tell(command, e.type or "message", e.last_event_id, e.data)
+                if e.type == "end":  # it takes a 204 for an error
+                    return
+
+
+READERS = {
+    "sseclient": read_sseclient,
+    "httpx-sse": read_httpx_sse,
+    "aiohttp-sse-client": lambda *args: asyncio.run(read_aiohttp_sse_client(*args)),
+}
 
 
 def run(command, stopped):

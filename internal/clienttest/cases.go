@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -32,7 +33,11 @@ var cases = []testCase{
 	{"foreign events", "12", []string{KindReprise}, foreignEvents, false},
 	{"foreign ids", "12", []string{KindReprise}, foreignIDs, false},
 	{"compressed anyway", "14", nil, compressedAnyway, false},
+	{"rewritten answers", "11 14", []string{KindReprise}, rewritten, false},
+	{"forgotten cursor", "2 8", []string{KindReprise, "gap"}, forgotten, false},
+	{"redirected calls", "10", []string{"run", "publish"}, redirectedCalls, false},
 	{"held back", "16", []string{KindReprise}, heldBack, false},
+	{"older server", "16", []string{KindReprise}, olderServer, false},
 	{"over TLS", "4 6", []string{"tls"}, overTLS, false},
 	{"errors at once", "5", []string{KindReprise}, errorsAtOnce, false},
 	{"gaps", "8", []string{KindReprise, "gap"}, gaps, false},
@@ -380,11 +385,13 @@ func silence(ctx context.Context, r *run) error {
 
 // badAnswers sends the responses of a server that is unavailable for a while.
 func badAnswers(ctx context.Context, r *run) error {
+	soon := time.Now().Add(2 * time.Second).UTC().Format(http.TimeFormat)
 	return r.faults(
 		ctx,
 		cutproxy.Fault{Kind: cutproxy.Refuse},
 		cutproxy.Fault{Kind: cutproxy.Status, Code: 503, RetryAfter: "1"},
 		cutproxy.Fault{Kind: cutproxy.Status, Code: 502},
 		cutproxy.Fault{Kind: cutproxy.Status, Code: 429, RetryAfter: "1"},
+		cutproxy.Fault{Kind: cutproxy.Status, Code: 425, RetryAfter: soon},
 	)
 }

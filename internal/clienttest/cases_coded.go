@@ -26,12 +26,27 @@ var codings = []struct {
 	begin      func(io.Writer) coder
 }{
 	{"gzip", "gzip", func(w io.Writer) coder { return gzip.NewWriter(w) }},
+	{"gzip, in a member for each part", "gzip", func(w io.Writer) coder { return members{w} }},
 	{"deflate", "deflate", func(w io.Writer) coder { return zlib.NewWriter(w) }},
 	{"deflate without its header", "deflate", func(w io.Writer) coder {
 		raw, _ := flate.NewWriter(w, flate.DefaultCompression) // fails for unknown levels
 		return raw
 	}},
 }
+
+// members is a coder that makes a member of gzip (RFC 1952, section 2.2) of whatever is written. Chromium ignores what
+// follows the first one, so a page asks again after each silence, and members end with an event.
+type members struct{ io.Writer }
+
+func (m members) Write(p []byte) (int, error) {
+	w := gzip.NewWriter(m.Writer)
+	if _, err := w.Write(p); err != nil {
+		return 0, err
+	}
+	return len(p), w.Close()
+}
+
+func (members) Flush() error { return nil }
 
 // compressedAnyway follows streams through proxies that compress although they were not asked to. Each event arrives
 // while the stream is open. What a client cannot decode is an error.

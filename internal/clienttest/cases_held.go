@@ -113,3 +113,50 @@ func (r *run) heldBack(ctx context.Context, stream, text string) error {
 	}
 	return r.exactly(t, want)
 }
+
+// olderServer is a server that does not know the parameter wait, behind a proxy that has held two answers back. A
+// client that has polled in vain follows as before, and does not poll again.
+func olderServer(ctx context.Context, r *run) error {
+	const held = 2
+	if err := r.server.publish(ctx, r.name, 1, 20, false); err != nil {
+		return err
+	}
+	want, err := r.server.events(ctx, r.name)
+	if err != nil {
+		return err
+	}
+	rec, err := r.server.record(ctx, r.name)
+	if err != nil {
+		return err
+	}
+	rec.single = true // a poll may follow each answer
+	var asked, polls atomic.Int32
+	addr, closeIt, err := serve(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		switch n := asked.Add(1); {
+		case req.URL.Query().Has("wait"):
+			polls.Add(1)
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"type":"about:blank","title":"the request is invalid","status":400,"code":"invalid",`+
+				`"retryable":false,"field":"wait","detail":"there is no such parameter"}`)
+		case n <= held:
+			r.cuts.Add(1)
+			w.Header().Set("Content-Type", "text/event-stream")
+			_ = http.NewResponseController(w).Flush()
+			<-req.Context().Done()
+		default:
+			rec.ServeHTTP(w, req)
+		}
+	}))
+	if err != nil {
+		return err
+	}
+	defer closeIt()
+	if err := r.exactly(r.follow(addr, r.name, nil), want); err != nil {
+		return fmt.Errorf("after %d requests: %w", asked.Load(), err)
+	}
+	if n := polls.Load(); n > 1 {
+		return fmt.Errorf("it has polled %d times", n)
+	}
+	return nil
+}

@@ -32,6 +32,7 @@ func answersOfOthers(ctx context.Context, r *run) error {
 		cutproxy.Fault{Kind: cutproxy.Wrong},
 		cutproxy.Fault{Kind: cutproxy.Status, Code: 404},
 		cutproxy.Fault{Kind: cutproxy.Status, Code: 401},
+		cutproxy.Fault{Kind: cutproxy.Status, Code: 421},
 		cutproxy.Fault{Kind: cutproxy.Status, Code: 204},
 		cutproxy.Fault{Kind: cutproxy.Redirect, Location: "http://" + trap + "/login"},
 	)

@@ -62,7 +62,7 @@ func TestGoClientsPass(t *testing.T) {
 					skipped++
 				}
 			}
-			if len(report.Results) != 30 || args == nil && skipped > 0 {
+			if len(report.Results) != 34 || args == nil && skipped > 0 {
 				t.Errorf("%d cases, of which %d are skipped", len(report.Results), skipped)
 			}
 		})

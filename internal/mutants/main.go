@@ -7,7 +7,8 @@
 //	go run ./internal/mutants -only G6
 //	go run ./internal/mutants -list
 //
-// The code stays as it is: the go command is given an overlay. Run it in the root of the repository.
+// The code stays as it is: the go command is given an overlay, and clients in other languages are tested in a copy. Run
+// it in the root of the repository, after scripts/sdk-typescript.
 package main
 
 import (
@@ -39,7 +40,7 @@ type mutant struct {
 	file string
 	// old is in those files exactly once, and new takes its place.
 	old, new string
-	// pkg and run are the tests that must fail, as for go test.
+	// pkg and run are the tests that must fail, as for go test. For clients in other languages see sdk.
 	pkg, run string
 	// torture is the arguments of internal/torture, for a fault that the checker from outside must find.
 	torture string
@@ -65,7 +66,8 @@ func main() {
 func all() []mutant {
 	return slices.Concat(engineMutants, rowMutants, replicaMutants, storeMutants, durableMutants, fullDiskMutants,
 		survivorMutants, serverMutants, clientMutants, identityMutants, isolationMutants, operationMutants,
-		terminalMutants, interpreterMutants, quotaMutants, boundMutants, outsideMutants)
+		terminalMutants, interpreterMutants, quotaMutants, boundMutants, typeScriptMutants, pythonMutants,
+		outsideMutants)
 }
 
 func test(ctx context.Context, only string, list bool, atOnce int) error {
@@ -85,6 +87,9 @@ func test(ctx context.Context, only string, list bool, atOnce int) error {
 		}
 		return nil
 	}
+	if slices.ContainsFunc(chosen, func(m mutant) bool { s, _ := m.sdk(); return s != nil }) {
+		defer removeTools()
+	}
 	began := time.Now()
 	took, err := checkUnchanged(ctx, chosen, atOnce)
 	if err != nil {
@@ -101,6 +106,9 @@ func test(ctx context.Context, only string, list bool, atOnce int) error {
 func (m *mutant) command() string {
 	if m.torture != "" {
 		return "go run ./internal/torture " + m.torture
+	}
+	if s, _ := m.sdk(); s != nil {
+		return fmt.Sprintf("%s: %s", m.pkg, m.run)
 	}
 	return fmt.Sprintf("go test %s -run '%s'", m.pkg, m.run)
 }
@@ -172,6 +180,9 @@ func tryOne(ctx context.Context, m *mutant) (verdict, by string, err error) {
 		return "", "", err
 	}
 	defer os.RemoveAll(dir)
+	if s, file := m.sdk(); s != nil {
+		return s.try(ctx, m, dir, file)
+	}
 	overlay, err := m.apply(dir)
 	if err != nil {
 		return "", "", err

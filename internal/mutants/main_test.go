@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,6 +44,32 @@ func TestBuildThatFailsIsNotKilled(t *testing.T) {
 	verdict, by, err := judge(m, []byte("--- FAIL: TestX (0.00s)\n    --- FAIL: TestX/a (0.00s)\nFAIL\n"))
 	if verdict != killed || by != "TestX/a" || err != nil {
 		t.Errorf("%q by %q, %v", verdict, by, err)
+	}
+}
+
+// TestReportOfJUnit: a test that was left out has neither passed nor failed, wherever it stands.
+func TestReportOfJUnit(t *testing.T) {
+	got, err := readJUnit([]byte(`<testsuites><testcase name="a" time="1.5"/><testsuite name="s">
+		<testcase name="b" time="0"><skipped/></testcase><testcase name="c" time="2"><failure>x</failure></testcase>
+		<testcase name="d" time="2"><error/></testcase></testsuite></testsuites>`))
+	if err != nil || got.passed["a"] != 1500*time.Millisecond || len(got.passed) != 1 ||
+		!slices.Equal(got.failed, []string{"c", "d"}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestTestsOfClientsInOtherLanguages(t *testing.T) {
+	for pkg, want := range map[string]string{
+		"./client": "", "./sdk/python/tests/test_x.py": "sdk/python tests/test_x.py",
+		checkClient + "./sdk/typescript/test/service.mjs": "sdk/typescript test/service.mjs",
+	} {
+		got := ""
+		if s, path := (&mutant{pkg: pkg}).sdk(); s != nil {
+			got = s.folder + " " + path
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", pkg, got, want)
+		}
 	}
 }
 

@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"reprise"
@@ -125,6 +125,16 @@ func (p *Problem) challenge() string {
 	return p.Challenge
 }
 
+// MediaType returns the media type of an answer in lower case, without its parameters: something in front of the server
+// may have added some that cannot be read, or the whole field once more.
+func MediaType(h http.Header) string {
+	kind := h.Get("Content-Type")
+	if end := strings.IndexAny(kind, ";,"); end >= 0 {
+		kind = kind[:end]
+	}
+	return strings.ToLower(strings.TrimSpace(kind))
+}
+
 // Parse makes a Problem of a response that is no success, and reads at most
 // 64 KiB of its body without closing it. A response that is not ours, such as the
 // error page of a proxy, becomes a Problem with an empty Code, which is retryable
@@ -132,8 +142,7 @@ func (p *Problem) challenge() string {
 // wins over the body; it may be a date too, which now is subtracted from.
 func Parse(res *http.Response, now time.Time) Problem {
 	p := Problem{Status: res.StatusCode, Title: http.StatusText(res.StatusCode), Retryable: transient(res.StatusCode)}
-	mediaType, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
-	if mediaType == ContentType {
+	if MediaType(res.Header) == ContentType {
 		body, err := io.ReadAll(io.LimitReader(res.Body, maxBody))
 		var sent Problem
 		if err == nil && json.Unmarshal(body, &sent) == nil && sent.Code != "" {

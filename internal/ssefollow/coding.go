@@ -23,7 +23,7 @@ func Decode(res *http.Response) error {
 	coding := strings.ToLower(strings.TrimSpace(res.Header.Get("Content-Encoding")))
 	var open func(io.Reader) (io.Reader, error)
 	switch coding {
-	case "", "identity":
+	case "", "identity", "none": // none is no coding, and some put it there to keep others from compressing
 		return nil
 	case "gzip", "x-gzip":
 		open = func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) }

@@ -66,7 +66,7 @@ func TestDecodeReturnsWhatWasFlushed(t *testing.T) {
 }
 
 func TestDecodeNamesAnUnknownCoding(t *testing.T) {
-	for _, name := range []string{"br", "gzip, gzip", "none"} {
+	for _, name := range []string{"br", "gzip, gzip", "nothing"} {
 		res := &http.Response{Header: http.Header{"Content-Encoding": {name}}, Body: http.NoBody}
 		err := ssefollow.Decode(res)
 		if !errors.Is(err, ssefollow.ErrCoding) || !strings.Contains(err.Error(), `"`+name+`"`) {

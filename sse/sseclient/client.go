@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"mime"
 	"net/http"
 	"net/url"
 	"strings"
@@ -186,9 +185,8 @@ func accept(res *http.Response) error {
 		}
 		return err
 	}
-	given := res.Header.Get("Content-Type")
-	if kind, _, err := mime.ParseMediaType(given); err != nil || kind != sse.ContentType {
-		return fmt.Errorf("%w: its content type is %q", ErrContentType, given)
+	if problem.MediaType(res.Header) != sse.ContentType {
+		return fmt.Errorf("%w: its content type is %q", ErrContentType, res.Header.Get("Content-Type"))
 	}
 	if unknown != nil {
 		return fmt.Errorf("%w: it comes in an %w", ErrContentType, unknown)

@@ -61,7 +61,7 @@ struct Follower<'a, F> {
     tail: String, // the epoch of Stream-Tail
     met: bool,    // the server has answered
     useful: bool, // the connection has brought something new
-    silent: u32,  // consecutive answers with a header and no body
+    silent: i32,  // consecutive answers with a header and no body; far below 0 at a server that is too old for polls
     retry: Duration,
 }
 
@@ -120,6 +120,10 @@ impl<F: FnMut(Event)> Follower<'_, F> {
             let problem: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
             return match problem["code"].as_str() {
                 Some(_) if problem["retryable"] == true => Lost(body, None, wait),
+                Some("invalid") if self.silent >= 2 => {
+                    self.silent = i32::MIN;
+                    Lost(body, None, wait)
+                }
                 Some(code) => Refused(code.into(), body.clone()),
                 None if [408, 425, 429, 500, 502, 503, 504].contains(&status) => Lost(format!("status {status}"), unmet, wait),
                 None => Lost(format!("status {status} without a code"), foreign, wait),
@@ -128,7 +132,7 @@ impl<F: FnMut(Event)> Follower<'_, F> {
         if status == 204 && headers.contains_key("stream-outcome") {
             return Over;
         }
-        if status != 200 || !header(&headers, "content-type").starts_with("text/event-stream") {
+        if status != 200 || !header(&headers, "content-type").to_ascii_lowercase().starts_with("text/event-stream") {
             return Lost(format!("status {status} of something else"), foreign, wait);
         }
         self.met = true;
@@ -139,12 +143,12 @@ impl<F: FnMut(Event)> Follower<'_, F> {
                 Ok(Ok(Some(bytes))) => bytes,
                 Ok(_) => {
                     if came.is_some_and(|at: Instant| at.elapsed() > o.idle / 12) {
-                        self.silent = 0; // the first bytes came well before the end: nothing holds them back
+                        self.silent = self.silent.min(0); // the first bytes came well before the end: nothing holds them back
                     }
                     return Lost("the connection ended before the stream".into(), None, NOW);
                 }
                 Err(_) => {
-                    self.silent += u32::from(came.is_none());
+                    self.silent += i32::from(came.is_none());
                     return Lost("silence".into(), None, NOW);
                 }
             };
@@ -193,6 +197,9 @@ impl<F: FnMut(Event)> Follower<'_, F> {
         let seq = members.get("seq").and_then(|n| n.get().parse().ok()).unwrap_or(0);
         let code: String = members.get("code").and_then(|code| serde_json::from_str(code.get()).ok()).unwrap_or_default();
         if kind == "gap" && seq == 0 && (ours && !code.is_empty() || code == "epoch_changed") {
+            if code == "cursor_expired" && epoch == self.epoch && number <= self.seq {
+                return None; // the server has not received the cursor
+            }
             if self.options.fail_on_gap {
                 return Some(Refused(code, "events are gone".into()));
             }

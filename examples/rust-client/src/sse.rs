@@ -1,5 +1,5 @@
 //! What every reader of Server-Sent Events needs: content codings and the event stream.
-use flate2::write::{DeflateDecoder, GzDecoder, ZlibDecoder};
+use flate2::write::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use std::{collections::HashMap, io, io::Write, mem::take};
 
 pub type Decode = Box<dyn FnMut(&[u8]) -> io::Result<Vec<u8>> + Send>;
@@ -14,8 +14,8 @@ pub fn decoder(coding: &str, first: &[u8]) -> Option<Decode> {
     }
     let zlib = first.len() < 2 || first[0] & 15 == 8 && (u16::from(first[0]) << 8 | u16::from(first[1])) % 31 == 0;
     Some(match coding {
-        "" | "identity" => Box::new(|bytes| Ok(bytes.to_vec())),
-        "gzip" | "x-gzip" => of!(GzDecoder),
+        "" | "identity" | "none" => Box::new(|bytes| Ok(bytes.to_vec())),
+        "gzip" | "x-gzip" => of!(MultiGzDecoder),
         "deflate" if zlib => of!(ZlibDecoder),
         "deflate" => of!(DeflateDecoder),
         _ => return None,

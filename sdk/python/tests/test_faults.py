@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import os
@@ -17,7 +18,21 @@ import pytest
 from both import KINDS, read
 from scripted import OTHER, Answer, Scripted, answer, block, cursor, end, gap, problem, stream
 
-from reprise import End, Gap, GapError, NetworkError, ProblemError, ProtocolError, Reprise, RepriseError
+from reprise import (
+    AsyncReprise,
+    End,
+    Gap,
+    GapError,
+    MemoryCursor,
+    NetworkError,
+    ProblemError,
+    ProtocolError,
+    Reprise,
+    RepriseError,
+)
+from reprise._flow import FollowOptions
+from reprise._retry import Failures
+from reprise._wire import retry_after
 
 pytestmark = pytest.mark.parametrize("kind", KINDS)
 
@@ -97,6 +112,7 @@ def test_retry_after_is_waited_for(kind: str) -> None:
     with Scripted(problem(503, "shutting_down", True, "Retry-After: 1\r\n"), stream(end(1))) as server:
         read(kind, server.url, "", stream="s")
         assert server.times[1] - server.times[0] >= 1
+    assert [retry_after({"retry-after": text}) for text in ("5", "5, 5", "soon")] == [5, 5, None]
 
 
 def test_retry_is_waited_for_unless_the_connection_was_of_use(kind: str) -> None:
@@ -106,6 +122,38 @@ def test_retry_is_waited_for_unless_the_connection_was_of_use(kind: str) -> None
         read(kind, server.url, "", stream="s", on_drop=drops.append)
         assert server.times[1] - server.times[0] >= 0.7
         assert [drop.wait > 0 for drop in drops] == [True, False]
+
+
+def test_waits_are_random_parts_of_a_span_that_doubles_up_to_a_limit(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("random.random", lambda: 0.5)
+    failures = Failures(10, 35)
+    assert [failures.next(asked) for asked in (0, 0, 0, 100)] == [5, 10, 17.5, 117.5]
+    failures.succeeded()
+    assert [failures.next(100), failures.next(0)] == [0, 5]
+
+
+def test_a_comment_at_the_beginning_of_a_connection_is_no_success(kind: str) -> None:
+    drops: list[Any] = []
+    assert seqs(kind, stream(":\n"), stream(":\n"), stream(":\n"), stream(end(1)), on_drop=drops.append) == [1]
+    assert [drop.tries for drop in drops] == [1, 2, 3]
+
+
+def test_after_tail_the_position_is_kept(kind: str) -> None:
+    page = answer(200, json.dumps({"events": [], "next_cursor": cursor(5)}), "application/json")
+    with Scripted(page, stream(), stream(block(6), end(7))) as server:
+        assert [e.seq for e in read(kind, server.url, "", stream="s", after="tail")] == [6, 7]
+        assert [server.header(i, "last-event-id") for i in range(3)] == [None, cursor(5), cursor(5)]
+
+
+def test_a_cursor_is_saved_before_the_wait_for_another_connection(kind: str) -> None:
+    cursors, saved = MemoryCursor(), []
+
+    def late(client: socket.socket) -> None:
+        saved.append(cursors.load())
+        client.sendall(stream(end(3)))
+
+    assert seqs(kind, stream(block(1), block(2)), late, cursors=cursors, save_every=60) == [1, 2, 3]
+    assert saved == [cursor(2)]
 
 
 def test_foreign_answers_are_final_before_the_server_was_met_and_retried_after(kind: str) -> None:
@@ -148,7 +196,7 @@ def test_silence_ends_a_connection_and_heartbeats_do_not(kind: str) -> None:
     with Scripted(lambda client: server.silent_after(stream(block(1)))(client), stream(end(2))) as server:
         drops: list[Any] = []
         assert [e.seq for e in read(kind, server.url, "", stream="s", idle_timeout=2, on_drop=drops.append)] == [1, 2]
-        assert isinstance(drops[0].error, NetworkError)
+        assert isinstance(drops[0].error, NetworkError) and drops[0].error.silent
         assert (drops[0].wait, drops[0].seq, drops[0].met) == (0, 1, True)
 
 
@@ -199,16 +247,64 @@ def test_behind_a_proxy_that_holds_answers_back_the_loop_polls(kind: str, caplog
         assert caplog.text.count("polling at") == 2
 
 
+@pytest.mark.parametrize("options", [{}, {"id": "x"}, {"detach": True}])
+def test_a_run_that_fails_is_cancelled_by_one_request_unless_it_was_named(kind: str, options: dict[str, Any]) -> None:
+    def fail(event: object) -> None:
+        raise OSError("enough")
+
+    async def run() -> None:
+        async with AsyncReprise(server.url, "") as client:
+            await client.run("true", on_event=fail, **options)
+
+    with Scripted(stream(block(1)), answer(204)) as server:
+        with pytest.raises(OSError, match="enough"):
+            if kind == "sync":
+                with Reprise(server.url, "") as client:
+                    client.run("true", on_event=fail, **options)
+            else:
+                asyncio.run(run())
+        assert ["/cancel " in head for head in server.heads] == [False] + [True] * (not options)
+
+
+def test_a_start_whose_answer_is_held_back_has_happened(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"reprise._{kind}.client.FollowOptions", lambda **options: FollowOptions(idle_timeout=0.3, **options))
+    header = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+
+    def held(client: socket.socket) -> None:
+        server.silent_after(header)(client)
+
+    async def run() -> str:
+        async with AsyncReprise(server.url, "", min_wait=0.01, max_wait=0.05) as client:
+            return (await client.run("true")).outcome
+
+    with Scripted(held, held, stream(block(1, type="end", outcome="exited", exit_code=0))) as server:
+        if kind == "sync":
+            with Reprise(server.url, "", min_wait=0.01, max_wait=0.05) as client:
+                assert client.run("true").outcome == "exited"
+        else:
+            assert asyncio.run(run()) == "exited"
+        assert [head.split(" ")[0] for head in server.heads] == ["POST", "POST", "GET"]
+
+
 def test_what_a_proxy_compresses_unasked_is_decoded_or_named(kind: str) -> None:
     plain = stream(block(1), end(2)).split(b"\r\n\r\n", 1)[1]
     raw = zlib.compressobj(wbits=-15)
     for coding, body in (
         ("gzip", gzip.compress(plain)),
+        ("x-gzip", b"".join(gzip.compress(plain[i : i + 40]) for i in range(0, len(plain), 40))),
         ("Deflate", zlib.compress(plain)),
         ("deflate", raw.compress(plain) + raw.flush()),
     ):
-        sent = stream(headers=f"Content-Encoding: {coding}\r\n").removesuffix(b"retry: 1\n") + body
-        assert seqs(kind, sent) == [1, 2]
+        head = stream(headers=f"Content-Encoding: {coding}\r\n").removesuffix(b"retry: 1\n")
+        assert seqs(kind, head + body) == [1, 2]
+
+        def drip(client: socket.socket, sent: bytes = body, head: bytes = head) -> None:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            client.sendall(head)
+            for i in range(len(sent)):
+                client.sendall(sent[i : i + 1])
+
+        assert seqs(kind, drip) == [1, 2]
     with pytest.raises(ProtocolError, match="content coding 'br'"):
         seqs(kind, stream(block(1), end(2), headers="Content-Encoding: br\r\n"))
     damaged = stream(block(1), headers="Content-Encoding: gzip\r\n")
@@ -264,6 +360,16 @@ def test_another_epoch_without_a_gap_goes_on_and_never_back(kind: str) -> None:
     assert seqs(kind, stream(block(1), block(2)), stream(block(3, OTHER), end(4, OTHER))) == [1, 2, 3, 4]
     with pytest.raises(ProtocolError, match="of another epoch"):
         seqs(kind, stream(block(1), block(2)), stream(block(2, OTHER), headers=f"Stream-Tail: {cursor(2, OTHER)}\r\n"))
+
+
+def test_the_stream_goes_on_at_the_fork_of_a_gap_that_names_an_earlier_cursor(kind: str) -> None:
+    notice = gap(
+        cursor(0, OTHER), code="epoch_changed", earliest=cursor(0, OTHER), fork=cursor(2, OTHER), missed=0, taken_back=2
+    )
+    with Scripted(stream(notice), stream(end(3, OTHER))) as server:
+        events = read(kind, server.url, "", stream="s", after=cursor(4))
+        assert [(e.seq, e.cursor) for e in events] == [(0, cursor(2, OTHER)), (3, cursor(3, OTHER))]
+        assert server.header(1, "last-event-id") == cursor(2, OTHER)
 
 
 def test_a_refused_cursor_is_a_gap_error(kind: str) -> None:
@@ -382,7 +488,9 @@ def test_data_that_python_does_not_decode_ends_nothing(kind: str, name: str) -> 
     value, time = UNDECODABLE[name], "2026-11-20T09:30:00.000Z"
 
     def sent(seq: int, members: str, type: str = "note") -> str:
-        return f"id: {cursor(seq)}\nevent: {type}\ndata: {{{members}}}\n\n".replace("SEQ", f'"seq":{seq},"time":"{time}"')
+        event, id = f"event: {type}\ndata: {{{members}}}\n", f"id: {cursor(seq)}\n"
+        text = id + event if seq in (4, 6) else event + id  # older servers put the id first
+        return text.replace("SEQ", f'"seq":{seq},"time":"{time}"') + "\n"
 
     deep = [
         sent(1, f'SEQ,"data":{value}'),  # before the form of the cursors is known

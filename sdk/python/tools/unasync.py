@@ -22,7 +22,7 @@ WORDS = {
     "__anext__": "__next__",
     "aclose": "close",
     "aclosing": "closing",
-    "aiter_bytes": "iter_bytes",
+    "aiter_raw": "iter_raw",
     "async_check_loop": "check_loop",
     "async_finish": "finish",
     "async_off_loop": "off_loop",

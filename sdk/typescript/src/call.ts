@@ -11,6 +11,7 @@ import {
   type Problem,
 } from './errors.js'
 import { ForeignSpell } from './foreign.js'
+import { part } from './part.js'
 import { Failures, sleep, within } from './wait.js'
 
 /**
@@ -151,6 +152,11 @@ export class Caller {
       response.body?.cancel().catch(ignore)
       throw unknownCoding(response.status, coding)
     }
+    // The fetch of Deno decodes nothing if the request has Accept-Encoding.
+    if ('Deno' in globalThis && response.body && /gzip|deflate/i.test(coding)) {
+      const { inflated } = await part(import('./inflate.js'))
+      return new Response(inflated(response.body, coding), response)
+    }
     return response
   }
 
@@ -183,7 +189,7 @@ export class Caller {
 function ignore(): void {}
 
 /** The content codings that fetch decodes, whether or not they were asked for. */
-const decoded = /^((x-)?gzip|deflate|br|zstd|identity|[ ,])*$/i
+const decoded = /^((x-)?gzip|deflate|br|zstd|identity|none|[ ,])*$/i
 
 /** The error for an answer in a content coding that the platform does not decode: a proxy compresses unasked. */
 export function unknownCoding(status: number, coding: string): ForeignError {
@@ -227,15 +233,20 @@ const ourTypes = ['text/event-stream', 'application/json', 'application/octet-st
  * Reports whether an answer may be the beginning of a success. Chromium takes a header that ends with the connection for a whole one:
  * the status can lack digits, and the content type its end.
  */
-function isCutShort({ status, headers }: Response): boolean {
+function isCutShort({ status, headers, type: kind }: Response): boolean {
   const type = headers.get('Content-Type') ?? ''
-  if (status >= 300) return false
+  if (status >= 300 || kind === 'opaqueredirect') return false // a page is told no more of a redirect
   return (status > 0 && status < 100) || ourTypes.some((ours) => ours !== type && ours.startsWith(type))
 }
 
 /** Reports whether an answer has a media type, whatever its parameters. */
 export function hasType(response: Response, want: string): boolean {
-  return (response.headers.get('Content-Type') ?? '').split(';')[0]!.trim().toLowerCase() === want
+  return field(response, 'Content-Type').split(';')[0]!.trim().toLowerCase() === want
+}
+
+/** A header of an answer, empty if it has none. Something in front of the server may repeat it. */
+export function field(response: Response, name: string): string {
+  return (response.headers.get(name) ?? '').split(',')[0]!
 }
 
 const passing = [408, 425, 429, 500, 502, 503, 504]
@@ -277,7 +288,7 @@ const day = 24 * 3600_000
 /** Reads Retry-After, seconds or a date (RFC 9110, section 10.2.3), as milliseconds. */
 export function parseRetryAfter(text: string | null): number | undefined {
   if (text === null) return undefined
-  if (/^[0-9]+$/.test(text)) return Math.min(Number(text) * 1000, day)
+  if (/^[0-9]+(,|$)/.test(text)) return Math.min(parseInt(text) * 1000, day)
   const date = Date.parse(text)
   return Number.isNaN(date) ? undefined : Math.min(Math.max(date - Date.now(), 0), day)
 }

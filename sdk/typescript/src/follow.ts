@@ -1,4 +1,4 @@
-import { type Request, broken, checkName, hasType, notOurs, parameters, receiptsHeader, unknownCoding } from './call.js'
+import { type Request, broken, checkName, field, hasType, notOurs, parameters, receiptsHeader, unknownCoding } from './call.js'
 import { isCursorText, parseCursor } from './cursor.js'
 import {
   ConnectionError,
@@ -270,7 +270,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
       }
       if (response.status !== 200 || !hasType(response, 'text/event-stream') || !response.body) throw notOurs(response)
       caller.met = true
-      this.hold = response.headers.get('Execution-Hold') ?? this.hold
+      this.hold = field(response, 'Execution-Hold') || this.hold
       if (start?.headers?.[receiptsHeader] && !this.receipts && response.headers.has(receiptsHeader)) {
         const { Receipts } = await part(import('./receipts.js'))
         this.receipts = Receipts.wanted(caller, start, path, response.headers)
@@ -278,12 +278,14 @@ export class Follower implements AsyncIterator<Received, undefined> {
       this.live &&= this.holding.poll !== undefined
       this.ticketRefused = false
       this.opened = performance.now()
-      const tail = response.headers.get('Stream-Tail') ?? ''
+      const tail = field(response, 'Stream-Tail')
       this.track.answered(tail)
       this.tail = parseCursor(tail)?.seq ?? 0
-      this.firstGap = this.filteredStart(response.headers)
+      this.firstGap = this.filteredStart(response)
       this.target.onAnswer?.()
-      return { scope, reader: response.body.getReader(), decoder: new Decoder({ onComment: () => this.heartbeat() }) }
+      const reader = response.body.getReader()
+      scope.signal.onabort = () => reader.cancel().catch(() => {}) // in Deno, a read does not always end with its request
+      return { scope, reader, decoder: new Decoder({ onComment: () => this.heartbeat() }) }
     } catch (error) {
       const reason: unknown = scope.signal.aborted ? scope.signal.reason : error
       scope.unlink()
@@ -339,7 +341,6 @@ export class Follower implements AsyncIterator<Received, undefined> {
     if (!connection) return
     if (connection.decoder.retry !== undefined) this.retry = Math.min(connection.decoder.retry, maxAsked)
     connection.scope.unlink()
-    connection.reader.cancel().catch(() => {})
     connection.scope.abort(left)
   }
 
@@ -392,7 +393,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
     }
     if (isForeignBlock(frame, this.track)) return undefined
     const event = decodeFrame(frame, this.options.parse)
-    if (event.type === 'gap') return this.gap(event)
+    if (event.type === 'gap') return this.track.isBehind(event) ? undefined : this.gap(event)
     if (this.fromFirst && this.track.cursor === '' && !this.types && event.seq > 1) {
       this.held = frame // an older server reports no gap before it, and no server one that was not asked for
       return this.gap(gapBefore(event))
@@ -428,11 +429,11 @@ export class Follower implements AsyncIterator<Received, undefined> {
   }
 
   /** The gap before the first event of a filtered reader. The first seq cannot show it. */
-  private filteredStart(head: Headers): ReceivedEvent | undefined {
-    const earliest = head.get('Stream-Earliest') ?? ''
+  private filteredStart(response: Response): ReceivedEvent | undefined {
+    const earliest = field(response, 'Stream-Earliest')
     const seq = parseCursor(earliest)?.seq ?? 0
     // The server reports the gap by an event if that was asked for.
-    if (this.options.onGap !== 'raise' && head.has('Stream-Missed') && !this.target.start) return undefined
+    if (this.options.onGap !== 'raise' && response.headers.has('Stream-Missed') && !this.target.start) return undefined
     if (!this.fromFirst || this.track.cursor !== '' || !this.types || seq === 0) return undefined
     return startGap(earliest, seq)
   }
@@ -474,6 +475,7 @@ export class Follower implements AsyncIterator<Received, undefined> {
       this.spell.allows(error, met, giveUp, pause) ||
       isRetryable(error) ||
       (fault && this.faults < maxFaults) ||
+      this.holding.refused(error) ||
       this.mayRenewTicket(error)
     if (!met && giveUp === undefined && error instanceof ConnectionError && this.wait.outlasts(firstContact, pause)) {
       throw givenUp(unreached(caller.settings.base, error, this.wait), op, this.wait.tries)

@@ -1,3 +1,5 @@
+import { ProblemError } from './errors.js'
+
 /** How many consecutive answers with a header and no body make a loop poll. */
 const heldAnswers = 2
 
@@ -10,6 +12,7 @@ const maxPoll = 60_000
  */
 export class Holding {
   private silent = 0 // answers in a row with a header and no body
+  private unknown = false // the server is older than the parameter wait
   private beat = 0 // when the present answer has brought a heartbeat
   private readonly wait: number
 
@@ -19,7 +22,13 @@ export class Holding {
 
   /** How long an answer may take; undefined while the loop does not poll. */
   get poll(): string | undefined {
-    return this.silent < heldAnswers ? undefined : `${this.wait}ms`
+    return this.silent < heldAnswers || this.unknown ? undefined : `${this.wait}ms`
+  }
+
+  /** Reports whether error is the refusal of a poll by a server that is too old for it. The loop does not poll any more then. */
+  refused(error: unknown): boolean {
+    if (!this.poll || !(error instanceof ProblemError) || error.code !== 'invalid') return false
+    return (this.unknown = true)
   }
 
   heartbeat(): void {

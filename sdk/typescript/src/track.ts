@@ -1,5 +1,7 @@
 import { parseCursor } from './cursor.js'
 import { ProtocolError } from './errors.js'
+import type { ReceivedEvent } from './event.js'
+import type { Gap } from './wire.js'
 
 /**
  * The position of a reader, with the proof that no event is missing or repeated. An unreadable cursor is sent back unchanged,
@@ -103,6 +105,15 @@ export class Track {
     this.seq = seq
     this.known = true
     return true
+  }
+
+  /**
+   * Reports whether a gap is before the reader's position, so that nothing is missing: the server has not received the cursor,
+   * because a proxy does not pass on Last-Event-ID.
+   */
+  isBehind({ cursor, data }: ReceivedEvent): boolean {
+    const parts = parseCursor(cursor)
+    return (data as Gap).code === 'cursor_expired' && this.known && parts?.epoch === this.epoch && parts.seq <= this.seq
   }
 
   /**

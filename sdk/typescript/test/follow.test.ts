@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { test } from 'node:test'
+import { parseRetryAfter } from '#esm/call.js'
 import { ForeignSpell } from '#esm/foreign.js'
+import { Failures } from '#esm/wait.js'
 import { Admin } from 'reprise/admin'
 import { ForeignError, GapError, MemoryCursor, ProblemError, ProtocolError, Reprise, RepriseError } from 'reprise'
 import { type Answer, all, cursor, end, epoch, event, foreign, gap, otherEpoch, problem, script, stream, until } from './script.js'
@@ -98,6 +100,11 @@ test('after a gap with a fork the stream goes on at the fork plus one', async (t
   const got = await all(s.client().follow('x'))
   assert.deepEqual(got.map((event) => event.seq), [1, 2, 3, 4, 0, 3, 4])
   assert.ok(got[4]?.type === 'gap' && got[4].data.taken_back === 2)
+  // Its cursor is of the first kept event, and everything up to the fork was received.
+  const early = await script(t, stream([gap(cursor(0, otherEpoch), { ...notice, missed: 0, taken_back: 2 })]), stream([end(3, otherEpoch)]))
+  const rest = await all(early.client().follow('x', { after: cursor(4) }))
+  assert.deepEqual(rest.map(({ seq, cursor }) => [seq, cursor]), [[0, cursor(2, otherEpoch)], [3, cursor(3, otherEpoch)]])
+  assert.equal(early.requests[1]!.headers['last-event-id'], cursor(2, otherEpoch))
 })
 
 test('a gap is raised if the program wants that, and says what is missing', async (t) => {
@@ -161,6 +168,12 @@ test('a retryable problem is tried again, after Retry-After', async (t) => {
   assert.ok(waits.length === 1 && waits[0]! >= 1000 && waits[0]! < 1010, String(waits))
 })
 
+test('Retry-After is seconds or a date, and may come twice', () => {
+  assert.deepEqual(['5', '5, 5', '0'].map(parseRetryAfter), [5000, 5000, 0])
+  const date = parseRetryAfter(new Date(Date.now() + 100_000).toUTCString())!
+  assert.ok(date > 90_000 && date <= 100_000, String(date))
+})
+
 test('a reconnect is immediate after something has come, then waits for retry at least', async (t) => {
   const nothing = stream([])
   const s = await script(t, stream([event(1)]), nothing, nothing, stream([end(2)]))
@@ -169,6 +182,30 @@ test('a reconnect is immediate after something has come, then waits for retry at
   await all(client.follow('x', { onDrop: (drop) => waits.push(drop.wait) }))
   assert.equal(waits[0], 0)
   assert.ok(waits[1]! >= 1 && waits[1]! <= 11 && waits[2]! >= 1 && waits[2]! <= 21, String(waits))
+})
+
+test('retry is waited for, also by the connections that follow', async (t) => {
+  const s = await script(t, stream(['retry: 50\n']), foreign(503), stream([end(1)]))
+  const waits: number[] = []
+  await all(s.client().follow('x', { onDrop: (drop) => waits.push(drop.wait) }))
+  assert.ok(waits.length === 2 && waits.every((wait) => wait >= 50 && wait <= 55), String(waits))
+})
+
+test('waits are random parts of a span that doubles up to a limit', (t) => {
+  const random = t.mock.method(Math, 'random', () => 0.5)
+  t.after(() => random.mock.restore()) // Deno does not do it
+  const failures = new Failures(10, 35)
+  assert.deepEqual([0, 0, 0, 100].map((asked) => failures.next(asked)), [5, 10, 17.5, 117.5])
+  failures.succeeded()
+  assert.deepEqual([failures.next(100), failures.next(0)], [0, 5])
+})
+
+test('a comment at the beginning of a connection is no success', async (t) => {
+  const comment = stream([':\n'])
+  const s = await script(t, comment, comment, comment, stream([end(1)]))
+  const tries: number[] = []
+  await all(s.client().follow('x', { onDrop: (drop) => tries.push(drop.tries) }))
+  assert.deepEqual(tries, [1, 2, 3])
 })
 
 test('an answer that is not ours is terminal before the server was met, and tried again after', async (t) => {
@@ -192,7 +229,9 @@ test('a header that was cut in its status or content type is a lost connection',
   const whole = await script(t, foreign(404, { 'Content-Type': 'application/json' }))
   await assert.rejects(all(whole.client().follow('x')), { code: 'foreign' })
   assert.equal(whole.requests.length, 1)
-  // What Chromium makes of "HTTP/1.1 20" cannot come from Node.
+  // What Chromium makes of a redirect and of "HTTP/1.1 20" cannot come from Node.
+  const moved = s.client({ fetch: async () => ({ status: 0, type: 'opaqueredirect', headers: new Headers(), body: null }) as Response })
+  await assert.rejects(all(moved.follow('x')), { code: 'foreign', tries: 3 })
   const client = s.client({ fetch: async () => ({ status: 20, headers: new Headers(), body: null }) as Response })
   for (let giveUp = 300, tries = 0; tries <= 3; giveUp *= 2) {
     assert.ok(giveUp < 60_000, `${tries} tries`)
@@ -365,6 +404,9 @@ test('a loop that is left leaves nothing behind', async (t) => {
   for await (const event of s.client().follow('x')) if (event.seq === 2) break
   await until('the connection is closed', () => s.open() === 0)
   await until('no timer', () => timers() <= before)
+  const over = await script(t, stream([end(1)], { open: true }))
+  await all(over.client().follow('x'))
+  await until('the connection of a stream that has ended is closed', () => over.open() === 0)
   const { signal } = new AbortController()
   for await (const event of s.client().follow('x', { signal })) if (event.seq === 2) break
   const ended = await script(t, stream([event(1)]), problem(503, 'x', { retryable: true }), stream([end(2)]))
@@ -379,6 +421,14 @@ test('a loop that is left leaves nothing behind', async (t) => {
   assert.deepEqual(await waiting, { value: undefined, done: true })
   assert.deepEqual(await iterator.next(), { value: undefined, done: true })
   await until('the connection is closed', () => s.open() === 0)
+})
+
+test('a run that is left is cancelled by one request, unless it was named or detached', async (t) => {
+  for (const [id, detach, requests] of [[undefined, false, 2], ['x', false, 1], [undefined, true, 1]] as const) {
+    const s = await script(t, stream([event(1)], { open: true }), (_, response) => response.writeHead(204).end())
+    for await (const _ of s.client().run({ argv: ['true'], ...(id && { id }) }, { detach })) break
+    assert.deepEqual(s.requests.slice(1).map(({ url }) => url!.endsWith('/cancel')), requests === 2 ? [true] : [])
+  }
 })
 
 test('what was asked for at the same time comes in order', async (t) => {
@@ -397,6 +447,18 @@ test('a cursor is saved when its event was handled, and not when the loop was le
   saved.length = 0
   for await (const event of s.client().follow('x', { cursors, saveEvery: 60_000 })) if (event.seq === 3) break
   assert.deepEqual(saved, [cursor(1), cursor(2)], 'the first at once, the rest when the loop ends')
+})
+
+test('a cursor is saved before the wait for another connection', async (t) => {
+  const cursors = new MemoryCursor()
+  let saved: string | undefined
+  const next = stream([end(3)])
+  const s = await script(t, stream([event(1), event(2)]), (request, response) => {
+    saved = cursors.load()
+    next(request, response)
+  })
+  await all(s.client().follow('x', { cursors, saveEvery: 60_000 }))
+  assert.equal(saved, cursor(2))
 })
 
 test('a cursor is saved while the loop waits', async (t) => {
@@ -612,7 +674,8 @@ test('a producer with state tells bytes apart, and knows what the server would r
   const lost = (_: unknown, response: import('node:http').ServerResponse) => void response.destroy()
   const kept = (_: unknown, response: import('node:http').ServerResponse) =>
     response.writeHead(200, { 'Content-Type': 'application/json' }).end(JSON.stringify({ first: 1, last: 1, cursor: cursor(1) }))
-  const s = await script(t, lost, problem(413, 'payload_too_large'), kept, lost, kept)
+  const busy = problem(503, 'shutting_down', { retryable: true }) // Deno sends again what is lost on a used connection
+  const s = await script(t, lost, problem(413, 'payload_too_large'), kept, busy, kept)
   const producer = s.client({ giveUp: 0 }).producer('x', { state: new MemoryCursor() })
   const bytes = Buffer.from([0xff])
   const publishing = producer.publishBytes(bytes)
@@ -620,7 +683,7 @@ test('a producer with state tells bytes apart, and knows what the server would r
   await assert.rejects(producer.publishBytes(Buffer.from([0xfe])), { code: 'invalid', tries: 0 })
   await assert.rejects(producer.publishBytes(new Uint8Array([0xff])), { code: 'payload_too_large' })
   await producer.publishBytes('short') // what is too large was not appended by the first attempt either
-  await assert.rejects(producer.publishBytes(bytes), { code: 'connection' })
+  await assert.rejects(producer.publishBytes(bytes), { code: 'shutting_down' })
   await producer.publishBytes(new Uint8Array([0xff]))
 })
 

@@ -20,7 +20,7 @@ from ._log import log
 from ._retry import Failures, ForeignSpell, asked_wait, is_foreign
 from ._sse import Decoder, Frame, TooLong
 from ._track import Track, is_cursor_text, parse_cursor
-from ._wire import EVENT_STREAM, Request
+from ._wire import EVENT_STREAM, Request, header
 from .errors import GapError, NetworkError, ProblemError, ProtocolError, RepriseError
 from .events import Event, Gap, Series, decode_event, has_seq
 
@@ -131,6 +131,7 @@ class Flow:
     _tail: int = 0  # the seq of the tail at the beginning of the answer, until it is reached
     _held: bool = False  # the header of an answer has come, and no byte of its body
     _silent: int = 0  # such answers in a row
+    _unknown: bool = False  # the server is older than the parameter wait
     _beat: float = 0.0  # when the present answer has brought a heartbeat, 0 before
     _dropped: NetworkError | None = None  # the end of a response before that of the stream
     _spell: ForeignSpell = field(default_factory=ForeignSpell)
@@ -181,7 +182,7 @@ class Flow:
     @property
     def _polls(self) -> bool:
         """Whether the loop asks for answers that end with the first events, or after a wait."""
-        return self._silent >= HELD_ANSWERS
+        return self._silent >= HELD_ANSWERS and not self._unknown
 
     @property
     def _wait(self) -> float:
@@ -202,16 +203,16 @@ class Flow:
     def answered(self, headers: Mapping[str, str]) -> Iterator[Event]:
         """Handles the header of an answer with events, and yields a gap that it shows."""
         self.met.yes = True
-        self._hold = headers.get("execution-hold") or self._hold
+        self._hold = header(headers, "execution-hold") or self._hold
         if self.receipts is None and self.start is not None:
             self.receipts = _receipts.wanted(self.start, self.path, headers)
         self.live = self.live and self._polls
         self._useful, self._held, self._beat, self._begun = False, True, 0.0, time.monotonic()
         self._decoder = Decoder(on_comment=self._heartbeat)
-        tail = parse_cursor(headers.get("stream-tail", ""))
+        tail = parse_cursor(header(headers, "stream-tail"))
         self._tail = tail.seq if tail is not None else 0
-        self.track.answered(headers.get("stream-tail", ""))
-        earliest = headers.get("stream-earliest", "")
+        self.track.answered(header(headers, "stream-tail"))
+        earliest = header(headers, "stream-earliest")
         at = parse_cursor(earliest)
         if self.options.on_gap == "event" and headers.get("stream-missed") and self.start is None:
             return  # the server reports the gap by an event
@@ -291,7 +292,8 @@ class Flow:
                 if event is None:
                     continue
                 if event.type == "gap" and isinstance(event, Gap):
-                    yield from self._gap(event)
+                    if not self.track.is_behind(event.code, event.cursor):
+                        yield from self._gap(event)
                     continue
                 if self.from_first and not self.track.cursor and (gap := self._missing_start(event)) is not None:
                     yield from self._gap(gap)
@@ -382,6 +384,8 @@ class Flow:
         if isinstance(error, GapError):
             raise error
         polled = self._polled(error, held)
+        older = self._polls and isinstance(error, ProblemError) and error.code == "invalid"
+        self._unknown = self._unknown or older
         if isinstance(error, ProblemError) and error.code in GAP_CODES:
             raise GapError(_refused_gap(error, self.track)) from error
         fault = isinstance(error, ProtocolError) and not (self.met.yes and is_foreign(error))
@@ -390,7 +394,10 @@ class Flow:
         pause = self.failures.next(max(asked_wait(error), self._retry))
         give_up = self.options.give_up
         again = (
-            self._spell.allows(error, self.met.yes, give_up, pause) or error.retryable or (fault and self._faults < MAX_FAULTS)
+            self._spell.allows(error, self.met.yes, give_up, pause)
+            or error.retryable
+            or (fault and self._faults < MAX_FAULTS)
+            or older
         )
         first = not self.met.yes and give_up is None
         if first and isinstance(error, NetworkError) and self.failures.outlasts(FIRST_CONTACT, pause):

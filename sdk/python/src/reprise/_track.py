@@ -112,6 +112,12 @@ class Track:
         self._set(cursor, seq, at)
         return True
 
+    def is_behind(self, code: str, cursor: str) -> bool:
+        """Whether a gap is before the reader's position, so that nothing is missing: the server has not received the cursor,
+        because a proxy does not pass on Last-Event-ID."""
+        at = parse_cursor(cursor)
+        return code == "cursor_expired" and self.known and at is not None and at.epoch == self.epoch and at.seq <= self.seq
+
     def skip(self, cursor: str) -> bool:
         """Moves past filtered events, up to a bare cursor. False for one that is not new, and for an id that is not provably
         the server's: the server sends bare ids to readers of some types alone."""

@@ -24,8 +24,8 @@ PROBLEM = "application/problem+json"
 
 #: The statuses that a proxy or a starting server answers for a while.
 _TRANSIENT = frozenset((408, 425, 429, 500, 502, 503, 504))
-#: The content codings that httpx decodes, whatever is installed beside it.
-_CODINGS = frozenset(("", "identity", "gzip", "deflate"))
+#: The content codings that are decoded. "none" is none, and some put it there to keep others from compressing.
+_CODINGS = frozenset(("", "identity", "none", "gzip", "x-gzip", "deflate"))
 _MAX_WAIT = 86400.0  # a server that asks for more has made a mistake
 MAX_PROBLEM = 64 << 10
 MAX_ANSWER = 64 << 20
@@ -107,14 +107,19 @@ def parse_duration(text: str) -> float:
 
 def media_type(headers: Mapping[str, str]) -> str:
     """The content type of an answer without its parameters."""
-    return headers.get("content-type", "").partition(";")[0].strip().lower()
+    return header(headers, "content-type").partition(";")[0].strip().lower()
+
+
+def header(headers: Mapping[str, str], name: str) -> str:
+    """A header of an answer, "" if it has none. Something in front of the server may repeat it."""
+    return headers.get(name, "").partition(",")[0]
 
 
 def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
     """Reads that header, seconds or a date (RFC 9110, section 10.2.3); None if it is invalid."""
     text = headers.get("retry-after", "").strip()
-    if text.isascii() and text.isdigit():
-        return min(float(int(text[:18])), _MAX_WAIT)
+    if (seconds := text.partition(",")[0]).isascii() and seconds.isdigit():
+        return min(float(int(seconds[:18])), _MAX_WAIT)
     try:
         date = parsedate_to_datetime(text)
     except (TypeError, ValueError):
@@ -166,9 +171,14 @@ def not_ours(status: int, headers: Mapping[str, str]) -> ProtocolError:
     )
 
 
+def coding_of(headers: Mapping[str, str]) -> str:
+    """The content coding of an answer: a proxy may compress without being asked to."""
+    return headers.get("content-encoding", "").strip().lower()
+
+
 def check_coding(headers: Mapping[str, str]) -> None:
-    """Raises an error for an answer in a content coding that is not decoded: a proxy compresses without being asked to."""
-    coding = headers.get("content-encoding", "").strip().lower()
+    """Raises an error for an answer in a content coding that is not decoded."""
+    coding = coding_of(headers)
     if coding not in _CODINGS:
         raise ProtocolError(f"the answer has the content coding {coding!r}, which was not asked for", foreign=True)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from .. import _wire
 from .._io import async_sleep
 from ..errors import NetworkError, RepriseError
-from .http import AsyncTransport, next_chunk
+from .http import AsyncTransport, chunks_of, next_chunk
 
 
 @dataclass
@@ -39,7 +39,7 @@ async def channel(
                 length = response.headers.get("content-length")
                 if not follow and end < 0 and length is not None and "content-encoding" not in response.headers:
                     end = offset + int(length)
-                chunks = response.aiter_bytes()
+                chunks = chunks_of(response)
                 while chunk := await next_chunk(chunks):
                     if end >= 0:  # the output may have grown
                         chunk = chunk[: end - offset]

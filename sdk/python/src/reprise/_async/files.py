@@ -16,7 +16,7 @@ from ..cursors import AnyCursorStore
 from ..errors import FileChangedError, NetworkError, ProblemError, ProtocolError, RepriseError
 from ..models import FileInfo, Listing, Watch
 from .follow import AsyncFollow
-from .http import AsyncTransport, next_chunk
+from .http import AsyncTransport, chunks_of, next_chunk
 from .streams import flow_of
 
 _FILES = "/v1/files"
@@ -200,7 +200,7 @@ class AsyncFiles:
                     await self._transport.refuse(response)
                     _check_part(op, response.status_code, response.headers, file, have)
                     self._transport.met.yes = True
-                    chunks = response.aiter_bytes()
+                    chunks = chunks_of(response)
                     while have < file.size:
                         chunk = (await next_chunk(chunks))[: file.size - have]
                         if not chunk:

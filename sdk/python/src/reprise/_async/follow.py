@@ -10,7 +10,7 @@ from .._io import AsyncSaver, async_sleep
 from ..cursors import AnyCursorStore
 from ..errors import RepriseError
 from ..events import Event
-from .http import AsyncTransport, next_chunk
+from .http import AsyncTransport, chunks_of, next_chunk
 from .receipts import AsyncReceipts
 
 
@@ -79,7 +79,7 @@ async def _events(transport: AsyncTransport, flow: Flow, saver: AsyncSaver) -> A
                         await saver.handled(event.cursor)
                     if receipts is None and flow.receipts is not None:
                         receipts = AsyncReceipts(transport, flow.receipts)
-                    chunks = response.aiter_bytes()
+                    chunks = chunks_of(response)
                     while True:
                         flow.reading()
                         saver.begin_wait()

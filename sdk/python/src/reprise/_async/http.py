@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 import time
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import httpx
 
 from .. import _retry, _wire
+from .._coding import Inflater
 from .._config import Config
 from .._flow import Met
 from .._io import LAST_WORD, async_check_loop, async_sleep
@@ -135,7 +137,7 @@ class AsyncTransport:
 async def read(response: httpx.Response, bound: int, deadline: float | None) -> bytes | None:
     """The body of an answer, or None if it is longer than bound."""
     body = bytearray()
-    chunks = response.aiter_bytes()
+    chunks = chunks_of(response)
     while chunk := await next_chunk(chunks):
         body += chunk
         if len(body) > bound:
@@ -143,6 +145,20 @@ async def read(response: httpx.Response, bound: int, deadline: float | None) -> 
         if deadline is not None and time.monotonic() > deadline:
             raise NetworkError("the server takes too long to answer")
     return bytes(body)
+
+
+def chunks_of(response: httpx.Response) -> AsyncIterator[bytes]:
+    """The decoded body of an answer. httpx decodes the first member of gzip alone."""
+    coding = _wire.coding_of(response.headers)
+    return response.aiter_raw() if coding in ("", "identity", "none") else _inflated(response, Inflater(coding))
+
+
+async def _inflated(response: httpx.Response, inflater: Inflater) -> AsyncIterator[bytes]:
+    async for chunk in response.aiter_raw():
+        try:
+            yield inflater.decode(chunk)
+        except zlib.error as error:
+            raise httpx.DecodingError(str(error)) from error
 
 
 async def next_chunk(chunks: AsyncIterator[bytes]) -> bytes:

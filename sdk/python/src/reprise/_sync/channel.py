@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from .. import _wire
 from .._io import sleep
 from ..errors import NetworkError, RepriseError
-from .http import Transport, next_chunk
+from .http import Transport, chunks_of, next_chunk
 
 
 @dataclass
@@ -40,7 +40,7 @@ def channel(
                 length = response.headers.get("content-length")
                 if not follow and end < 0 and length is not None and "content-encoding" not in response.headers:
                     end = offset + int(length)
-                chunks = response.iter_bytes()
+                chunks = chunks_of(response)
                 while chunk := next_chunk(chunks):
                     if end >= 0:  # the output may have grown
                         chunk = chunk[: end - offset]

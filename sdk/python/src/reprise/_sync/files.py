@@ -17,7 +17,7 @@ from ..cursors import CursorStore
 from ..errors import FileChangedError, NetworkError, ProblemError, ProtocolError, RepriseError
 from ..models import FileInfo, Listing, Watch
 from .follow import Follow
-from .http import Transport, next_chunk
+from .http import Transport, chunks_of, next_chunk
 from .streams import flow_of
 
 _FILES = "/v1/files"
@@ -201,7 +201,7 @@ class Files:
                     self._transport.refuse(response)
                     _check_part(op, response.status_code, response.headers, file, have)
                     self._transport.met.yes = True
-                    chunks = response.iter_bytes()
+                    chunks = chunks_of(response)
                     while have < file.size:
                         chunk = (next_chunk(chunks))[: file.size - have]
                         if not chunk:

@@ -11,7 +11,7 @@ from .._io import Saver, sleep
 from ..cursors import CursorStore
 from ..errors import RepriseError
 from ..events import Event
-from .http import Transport, next_chunk
+from .http import Transport, chunks_of, next_chunk
 from .receipts import Receipts
 
 
@@ -80,7 +80,7 @@ def _events(transport: Transport, flow: Flow, saver: Saver) -> Generator[Event, 
                         saver.handled(event.cursor)
                     if receipts is None and flow.receipts is not None:
                         receipts = Receipts(transport, flow.receipts)
-                    chunks = response.iter_bytes()
+                    chunks = chunks_of(response)
                     while True:
                         flow.reading()
                         saver.begin_wait()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import ssl
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import httpx
 
 from .. import _retry, _wire
+from .._coding import Inflater
 from .._config import Config
 from .._flow import Met
 from .._io import LAST_WORD, check_loop, sleep
@@ -136,7 +138,7 @@ class Transport:
 def read(response: httpx.Response, bound: int, deadline: float | None) -> bytes | None:
     """The body of an answer, or None if it is longer than bound."""
     body = bytearray()
-    chunks = response.iter_bytes()
+    chunks = chunks_of(response)
     while chunk := next_chunk(chunks):
         body += chunk
         if len(body) > bound:
@@ -144,6 +146,20 @@ def read(response: httpx.Response, bound: int, deadline: float | None) -> bytes 
         if deadline is not None and time.monotonic() > deadline:
             raise NetworkError("the server takes too long to answer")
     return bytes(body)
+
+
+def chunks_of(response: httpx.Response) -> Iterator[bytes]:
+    """The decoded body of an answer. httpx decodes the first member of gzip alone."""
+    coding = _wire.coding_of(response.headers)
+    return response.iter_raw() if coding in ("", "identity", "none") else _inflated(response, Inflater(coding))
+
+
+def _inflated(response: httpx.Response, inflater: Inflater) -> Iterator[bytes]:
+    for chunk in response.iter_raw():
+        try:
+            yield inflater.decode(chunk)
+        except zlib.error as error:
+            raise httpx.DecodingError(str(error)) from error
 
 
 def next_chunk(chunks: Iterator[bytes]) -> bytes:
