@@ -359,8 +359,8 @@ func (h *Host) Stop(ctx context.Context) error {
 }
 
 // Drain accepts no new executions from now on: Start returns reprise.ErrClosed. It returns when none of those that were
-// accepted before runs or waits any more, except for interpreters, which wait for code. If ctx is done before, the error
-// is its cause.
+// accepted before runs or waits any more, except for interpreters, which wait for code. If ctx is done before, the
+// error is its cause.
 func (h *Host) Drain(ctx context.Context) error {
 	h.mu.Lock()
 	h.draining = true
