@@ -130,8 +130,9 @@ var isolationMutants = []mutant{
 	{
 		name: "request without limits has none", rule: "R6.13",
 		file: "internal/execution/run.go",
-		old:  "	limits := r.host.caps(r.key.Tenant).limits(&req.Limits)\n", new: "	limits := req.Limits\n",
-		pkg: "./internal/execution", run: "TestCapsOfServer",
+		old:  "	limits := r.host.caps(r.key.Tenant).limits(&req.Limits)\n",
+		new:  "	limits := (&Caps{}).limits(&req.Limits)\n",
+		pkg:  "./internal/execution", run: "TestCapsOfServer",
 	},
 	{
 		name: "second tenant gets a key without a boundary", rule: "R6.13",

@@ -131,19 +131,19 @@ var typeScriptMutants = []mutant{
 		name: "TypeScript: a number in doubt is used again", rule: "client rule 7",
 		file: "sdk/typescript/src/producer.ts", old: "else if (!refused || error.code === 'conflict') {",
 		new: "else if (refused && error.code === 'conflict') {",
-		pkg: "./sdk/typescript/test/follow.test.ts", run: "a refusal after a lost answer",
+		pkg: "./sdk/typescript/test/doubt.test.ts", run: "a refusal after a lost answer",
 	},
 	{
 		name: "TypeScript: a wrong call fails the others", rule: "client rule 7",
 		file: "sdk/typescript/src/producer.ts", old: "const alone = batch.length > 1 &&",
 		new: "const alone = batch.length > 9 &&",
-		pkg: "./sdk/typescript/test/follow.test.ts", run: "calls of a producer that wait",
+		pkg: "./sdk/typescript/test/doubt.test.ts", run: "calls of a producer that wait",
 	},
 	{
 		name: "TypeScript: other bytes follow a failed write of stdin", rule: "client rule 7",
 		file: "sdk/typescript/src/stdin.ts", old: "if (this.doubt.some(",
 		new: "if (false && this.doubt.some(",
-		pkg: "./sdk/typescript/test/follow.test.ts", run: "after a write in doubt",
+		pkg: "./sdk/typescript/test/doubt.test.ts", run: "after a write in doubt",
 	},
 	{
 		name: "TypeScript: a gap is given where it was to be raised", rule: "client rule 8",
