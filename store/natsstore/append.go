@@ -19,6 +19,10 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs 
 		return slices.Repeat([]error{err}, len(reqs))
 	}
 	defer leave()
+	if err := s.hold(ctx, 1); err != nil {
+		return slices.Repeat([]error{err}, len(reqs))
+	}
+	defer s.changing.Release(1)
 	a := &appends{s: s, items: make([]appendItem, len(reqs))}
 	for i := range reqs {
 		a.items[i].req = &reqs[i]

@@ -55,3 +55,11 @@ func (s *Store) configure(ctx context.Context, server string, want *reprise.Stre
 	s.cache.put(want.Key, &entry{state: &next, seq: p[0].seq, server: server})
 	return s.info(ctx, want.Key, &next)
 }
+
+// hold takes a part of Store.changing, which the caller releases.
+func (s *Store) hold(ctx context.Context, part int64) error {
+	if s.changing.Acquire(ctx, part) != nil {
+		return ended(ctx)
+	}
+	return nil
+}

@@ -36,6 +36,12 @@ func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 		return reprise.StreamInfo{}, err
 	}
 	defer leave()
+	if info.Revision > 0 {
+		if err := s.hold(ctx, maxAppends); err != nil {
+			return reprise.StreamInfo{}, err
+		}
+		defer s.changing.Release(maxAppends)
+	}
 	for {
 		server := s.server()
 		last, err := s.currentBy(ctx, info.Key, s.likelyLast) // make requires that there is none

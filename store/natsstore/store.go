@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/semaphore"
 
 	"reprise"
 	"reprise/store/internal/driver"
@@ -40,6 +41,9 @@ type Store struct {
 
 	// use is held for reading by each call, and for writing by Close.
 	use driver.Gate
+	// changing is held whole while the configuration of a stream changes, and in part by each Append: a change takes
+	// more round trips, so that it would lose each race against the appends of a busy stream.
+	changing *semaphore.Weighted
 }
 
 const (
@@ -49,6 +53,8 @@ const (
 	headRoom = 32 << 10
 	// leastPayload is the max_payload that the server must allow, so that the largest configuration of a stream fits.
 	leastPayload = 192 << 10
+	// maxAppends is the maximum number of calls of Append at a time, more than there will be.
+	maxAppends = 1 << 30
 )
 
 // Open connects to a NATS server and creates the JetStream streams if they do not exist. The URL is
@@ -72,6 +78,7 @@ func Open(ctx context.Context, url string, opts *Options) (_ *Store, err error) 
 	s := &Store{
 		subjects: subjects{set.Name}, name: set.Name, index: set.Name + "_INDEX", api: "$JS.API.",
 		timeout: set.Timeout, logger: set.Logger, restartKeeps: set.RestartKeeps,
+		changing: semaphore.NewWeighted(maxAppends),
 	}
 	if set.Domain != "" {
 		s.api = "$JS." + set.Domain + ".API."
