@@ -25,7 +25,7 @@ import (
 // streams that have ended, the oldest make room for new ones. "make soak" has 100 rounds.
 func TestFullDiskAgainAndAgain(t *testing.T) {
 	t.Parallel()
-	rounds := 5
+	rounds := 3
 	if soaking() {
 		rounds = 100
 	}

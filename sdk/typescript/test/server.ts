@@ -4,6 +4,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout } from 'node:timers/promises'
 import type { TestContext } from 'node:test'
 import { Reprise, type Options } from 'reprise'
 
@@ -88,7 +89,14 @@ export class Server {
 
   async close(): Promise<void> {
     await this.kill()
-    rmSync(this.directory, { recursive: true, force: true })
+    for (let tries = 1; ; tries++) {
+      try {
+        return rmSync(this.directory, { recursive: true, force: true })
+      } catch (error) {
+        if (tries === 20) throw error // before, a supervisor of a command may still write what it knows
+        await setTimeout(50)
+      }
+    }
   }
 
   /** A client, at another URL if there is something in between. */
