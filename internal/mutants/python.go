@@ -143,6 +143,12 @@ var pythonMutants = []mutant{
 		pkg:  "./sdk/python/tests/test_producer.py", run: "test_tasks_that_wait_publish_together",
 	},
 	{
+		name: "Python: a publish once has no key", rule: "client rule 7",
+		file: "sdk/python/src/reprise/_requests.py", old: `request.headers["Idempotency-Key"] = key`,
+		new: `request.headers["X-Key"] = key`,
+		pkg: "./sdk/python/tests/test_calls.py", run: "test_publish_under_a_key_is_made_once",
+	},
+	{
 		name: "Python: other bytes follow a failed write of stdin", rule: "client rule 7",
 		file: "sdk/python/src/reprise/_async/stdin.py", old: "if not chunk.startswith(self._doubt):",
 		new: "if False:",

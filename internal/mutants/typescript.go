@@ -140,6 +140,12 @@ var typeScriptMutants = []mutant{
 		pkg: "./sdk/typescript/test/doubt.test.ts", run: "calls of a producer that wait",
 	},
 	{
+		name: "TypeScript: a publish once has no key", rule: "client rule 7",
+		file: "sdk/typescript/src/resources.ts", old: "headers: { ...request.headers, 'Idempotency-Key': key }",
+		new: "headers: { ...request.headers, 'X-Key': key }",
+		pkg: "./sdk/typescript/test/live.test.ts", run: "a publish under a key is made once",
+	},
+	{
 		name: "TypeScript: other bytes follow a failed write of stdin", rule: "client rule 7",
 		file: "sdk/typescript/src/stdin.ts", old: "if (this.doubt.some(",
 		new: "if (false && this.doubt.some(",

@@ -328,6 +328,24 @@ def test_publishing_is_done_once_however_often_it_is_sent(server: Server, kind: 
         assert [e.data for e in call(call.client.streams.page, name).events[:-1]] == list(range(60))
 
 
+def test_publish_under_a_key_is_made_once(server: Server, kind: str) -> None:
+    name = f"keyed-{secrets.token_hex(4)}"
+    places = iter([30, 90, 200, 250, *[None] * 99])
+    events = [("note", 1), ("note", {"x": "ü"})]
+    with Proxy(server.port, lambda: next(places)) as proxy, Caller(kind, proxy.url, server.token) as call:
+        with Caller(kind, server.url, server.token) as direct:
+            direct(direct.client.streams.create, name)
+        first = call(call.client.streams.publish_once, name, "order 1", events)
+        assert proxy.cuts > 1
+    with Caller(kind, server.url, server.token) as call:
+        streams = call.client.streams
+        again = call(streams.publish_once, name, "order 1", events)
+        assert (first.first, first.last, again.first, again.last, again.duplicate) == (1, 2, 1, 2, True)
+        with pytest.raises(ProblemError, match="conflict"):
+            call(streams.publish_once, name, "order 1", [("note", 3)])
+        assert call(streams.publish_once, name, "order 2", [("note", 3)]).first == 3
+
+
 def test_follow_from_the_tail(server: Server, kind: str) -> None:
     name = f"tail-{secrets.token_hex(4)}"
     with Caller(kind, server.url, server.token) as call:

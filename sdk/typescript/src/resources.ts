@@ -4,6 +4,8 @@ import type { FollowOptions } from './follow.js'
 import { Follow } from './loop.js'
 import { type Page, type PageOptions, readPage } from './page.js'
 import type {
+  NewEvent,
+  Published,
   ReplicaList,
   Session,
   SessionList,
@@ -50,6 +52,19 @@ export class Streams {
     const op = `configure stream ${name}`
     checkName(op, name)
     return this.caller.json(jsonRequest(op, 'PATCH', pathOf('streams', name), change), options?.signal)
+  }
+
+  /**
+   * Appends events to a stream, all of them or none, unless a publish under the same key was already made: then it returns
+   * that one, as a duplicate. So a program that was started again can repeat its publish, which a {@link Producer} can only as
+   * long as it lives. `key` is 1 to 255 bytes and counts for the stream. The server remembers it for 24 hours; other events under
+   * it are a `conflict`.
+   */
+  async publishOnce(name: string, key: string, events: NewEvent | NewEvent[], options?: CallOptions): Promise<Published> {
+    const op = `publish to ${name}`
+    checkName(op, name)
+    const request = jsonRequest(op, 'POST', pathOf('streams', name, '/events'), { events: Array.isArray(events) ? events : [events] })
+    return this.caller.json({ ...request, headers: { ...request.headers, 'Idempotency-Key': key } }, options?.signal)
   }
 
   /**

@@ -248,6 +248,17 @@ test('large integers are kept by a parse function', async () => {
   assert.equal(event?.text, '{"id":12345678901234567890}')
 })
 
+test('a publish under a key is made once, also by another program', async (t) => {
+  await reprise.streams.create('keyed')
+  const cutter = await Cutter.start(t, server.url, (n) => (n < 6 ? { after: 20 + n * 120, how: 'rst' } : undefined))
+  const first = await server.client({ url: cutter.url }).streams.publishOnce('keyed', 'order 1', [{ type: 'note', data: 1 }, { data: 2 }])
+  const again = await server.client().streams.publishOnce('keyed', 'order 1', [{ type: 'note', data: 1 }, { data: 2 }])
+  assert.deepEqual([first.first, first.last, again.first, again.last, again.duplicate], [1, 2, 1, 2, true])
+  await assert.rejects(reprise.streams.publishOnce('keyed', 'order 1', { data: 3 }), { code: 'conflict' })
+  assert.equal((await reprise.streams.publishOnce('keyed', 'order 2', { data: 3 })).first, 3)
+  assert.ok(cutter.cuts > 1)
+})
+
 test('a publish whose answer is lost is appended once', async (t) => {
   await reprise.streams.create('lossy')
   const cutter = await Cutter.start(t, server.url, (n) => (n < 40 ? { after: (n * 53) % 700, how: 'rst' } : undefined))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from . import _receipts, _wire
@@ -103,3 +103,11 @@ def _retention(members: Mapping[str, Any]) -> dict[str, Any]:
         if name in retention:
             retention[name] = duration_text(retention[name])
     return retention
+
+
+def publish_once(name: str, key: str, events: Iterable[tuple[str, Any]]) -> Request:
+    """Appends events under a key."""
+    body = {"events": [{"type": type, "data": data} for type, data in events]}
+    request = json_request(f"publish to {name}", "POST", _wire.named_path("streams", name, "/events"), body)
+    request.headers["Idempotency-Key"] = key
+    return request

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from .. import _requests, _wire
 from .._flow import Drop, Flow, FollowOptions
 from .._retry import Failures
 from ..cursors import CursorStore
-from ..models import Listing, Page, Session, Stream, Ticket
+from ..models import Listing, Page, Published, Session, Stream, Ticket
 from .follow import Follow
 from .http import Transport
 
@@ -41,6 +41,13 @@ class Streams:
         bound takes effect at the next append, a smaller one removes the oldest events at once. A label that is None is
         removed."""
         return Stream._read(self._transport.call(_requests.configure("streams", name, retention, labels)))
+
+    def publish_once(self, name: str, key: str, events: Iterable[tuple[str, Any]]) -> Published:
+        """Appends events, pairs of a type and a JSON value, all of them or none, unless a publish under the same key was
+        already made: then it returns that one, as a duplicate. So a program that was started again can repeat its publish,
+        without numbers of its own as a producer needs them. key is 1 to 255 bytes and counts for the stream. The server
+        remembers it for 24 hours; with other events under it the error has the code "conflict"."""
+        return Published._read(self._transport.call(_requests.publish_once(name, key, events)))
 
     def show(self, name: str) -> Stream:
         """Returns the state of a stream."""
