@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // wantRefused resolves a request that is to be refused.
@@ -240,6 +242,28 @@ func TestRequestStaysWithinRoots(t *testing.T) {
 		}
 		if _, err := os.Stat(filepath.Join(f.outside, "new")); err == nil {
 			t.Fatalf("%s: a file was made outside", level)
+		}
+	}
+}
+
+// TestOpenExactly: a link that took the place of a name, anywhere in the path, is not followed.
+func TestOpenExactly(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	must(t, errors.Join(err, os.MkdirAll(filepath.Join(dir, "a/b"), 0o700),
+		os.Symlink("a", filepath.Join(dir, "link")), os.Symlink("b", filepath.Join(dir, "a/link"))))
+	for _, path := range []string{dir, dir + "/a", dir + "/a/b", "/"} {
+		fd, st, err := openExactly(path)
+		must(t, err)
+		var want unix.Stat_t
+		must(t, errors.Join(unix.Close(fd), unix.Lstat(path, &want)))
+		if !sameFile(&st, &want) {
+			t.Errorf("%s: another file", path)
+		}
+	}
+	for _, path := range []string{dir + "/link", dir + "/link/b", dir + "/a/link", "/proc/self/root", dir + "/none"} {
+		if fd, _, err := openExactly(path); err == nil {
+			t.Errorf("%s was opened", path)
+			must(t, unix.Close(fd))
 		}
 	}
 }

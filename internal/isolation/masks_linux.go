@@ -172,17 +172,37 @@ func maskAt(path string) (Mask, error) {
 	return maskOf(path, &st), nil
 }
 
-// openExactly opens path, which has no symbolic links, as O_PATH.
+// steps are the flags and the names with which a path is opened one after the other, from / on, so that no symbolic link
+// is followed. openat2 does it in one call, but RestrictSUIDSGID= of systemd leaves no openat2.
+func steps(path string) (names []string, flags []int) {
+	names = strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
+	flags = slices.Repeat([]int{exactly | unix.O_DIRECTORY}, len(names)) // a symbolic link is no directory
+	if len(names) > 0 {
+		flags[len(names)-1] = exactly
+	}
+	return names, flags
+}
+
+const exactly = unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW
+
+// openExactly opens path, which is absolute and clean and has no symbolic links, as O_PATH.
 func openExactly(path string) (fd int, st unix.Stat_t, err error) {
-	fd, err = unix.Openat2(unix.AT_FDCWD, path, &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS,
-	})
+	fd, err = unix.Open("/", exactly, 0)
+	names, flags := steps(path)
+	for i := 0; i < len(names) && err == nil; i++ {
+		above := fd
+		fd, err = unix.Openat(above, names[i], flags[i], 0)
+		_ = unix.Close(above)
+	}
 	if err != nil {
 		return -1, st, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	if err := unix.Fstat(fd, &st); err != nil {
+	if err = unix.Fstat(fd, &st); err == nil && st.Mode&unix.S_IFMT == unix.S_IFLNK {
+		err = unix.ELOOP
+	}
+	if err != nil {
 		_ = unix.Close(fd)
-		return -1, st, &os.PathError{Op: "fstat", Path: path, Err: err}
+		return -1, st, &os.PathError{Op: "open", Path: path, Err: err}
 	}
 	return fd, st, nil
 }

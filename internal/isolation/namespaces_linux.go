@@ -160,11 +160,15 @@ func (p *program) hold(step string, m Mask) (place string) {
 		}
 		p.fds, p.place = append(p.fds, fd), fd
 	}
-	how := address(p, &unix.OpenHow{
-		Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS,
-	})
-	opened, st := p.register(), new(unix.Stat_t)
-	p.add(step, unix.SYS_OPENAT2, atFDCWD, p.text(m.Path), how, unix.SizeofOpenHow).save = opened
+	opened, st := p.open(step, "/", exactly), new(unix.Stat_t)
+	names, flags := steps(m.Path)
+	for i, name := range names {
+		above := opened
+		opened = p.register()
+		c := p.add(step, unix.SYS_OPENAT, 0, p.text(name), uintptr(flags[i]))
+		c.use, c.save = above, opened
+		p.add(step, unix.SYS_CLOSE).use = above
+	}
 	p.add(step, unix.SYS_DUP3, 0, uintptr(p.place), unix.O_CLOEXEC).use = opened
 	p.add(step, unix.SYS_CLOSE).use = opened
 	p.add(step, unix.SYS_FSTAT, uintptr(p.place), address(p, st))

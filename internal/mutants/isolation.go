@@ -51,6 +51,16 @@ var isolationMutants = []mutant{
 		pkg:  "./internal/isolation", run: "TestMaskFollowsWhatIsMoved",
 	},
 	{
+		name: "links in the path of a directory are followed", rule: "R6.13",
+		file: "internal/isolation/masks_linux.go", old: "unix.O_CLOEXEC | unix.O_NOFOLLOW\n", new: "unix.O_CLOEXEC\n",
+		pkg: "./internal/isolation", run: "TestOpenExactly",
+	},
+	{
+		name: "a link at the end of the path is opened", rule: "R6.13",
+		file: "internal/isolation/masks_linux.go", old: "st.Mode&unix.S_IFMT == unix.S_IFLNK {", new: "st.Mode == 0 {",
+		pkg: "./internal/isolation", run: "TestOpenExactly",
+	},
+	{
 		name: "child does not compare what it masks", rule: "R6.13",
 		file: "internal/isolation/namespaces_linux.go",
 		old:  "	p.compare(step, &st.Ino, m.Ino)\n",
