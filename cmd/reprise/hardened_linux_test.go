@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,10 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 )
-
-func init() {
-	programs["hardened"] = func() { fmt.Fprintln(os.Stderr, hardened(os.Args[1:])); os.Exit(1) }
-}
 
 // hardened becomes the program in args, with what systemd does for RestrictSUIDSGID= in the unit that we ship: openat2
 // is a call that the kernel does not have.

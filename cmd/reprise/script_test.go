@@ -18,15 +18,13 @@ import (
 
 var update = flag.Bool("update", false, "write what the scripts compare with")
 
-// programs are those that the binary of the tests is, by the name under which it is started.
-var programs = map[string]func(){
-	"reprise":         func() { os.Exit(Main(os.Args[1:])) },
-	"reprise-archive": func() { os.Exit(remoteserver.Main(os.Args[1:])) },
-}
-
 func TestMain(m *testing.M) {
 	execution.Supervise()
-	testscript.Main(m, programs)
+	testscript.Main(m, map[string]func(){
+		"reprise":         func() { os.Exit(Main(os.Args[1:])) },
+		"reprise-archive": func() { os.Exit(remoteserver.Main(os.Args[1:])) },
+		"hardened":        func() { fmt.Fprintln(os.Stderr, hardened(os.Args[1:])); os.Exit(1) },
+	})
 }
 
 // TestScripts runs sessions with the real binary: a server, clients, and a proxy

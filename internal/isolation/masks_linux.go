@@ -172,8 +172,8 @@ func maskAt(path string) (Mask, error) {
 	return maskOf(path, &st), nil
 }
 
-// steps are the flags and the names with which a path is opened one after the other, from / on, so that no symbolic link
-// is followed. openat2 does it in one call, but RestrictSUIDSGID= of systemd leaves no openat2.
+// steps are the names and the flags with which a path is opened, one name after the other from / on, so that no link is
+// followed. openat2 does it in one call, but RestrictSUIDSGID= of systemd leaves no openat2.
 func steps(path string) (names []string, flags []int) {
 	names = strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 	flags = slices.Repeat([]int{exactly | unix.O_DIRECTORY}, len(names)) // a symbolic link is no directory
