@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -18,10 +20,11 @@ import (
 
 // secretsCmd creates the secrets that replicas of a store share, and manages the secrets of commands.
 type secretsCmd struct {
-	Make secretsMakeCmd `cmd:"" default:"withargs" help:"Make the token and the keys that the replicas of a store share; the same as \"reprise secrets DIR\"."`
-	List secretsListCmd `cmd:"" help:"List the names of the secrets that commands may get."`
-	Set  secretsSetCmd  `cmd:"" help:"Store a secret; its value is read from stdin."`
-	Rm   secretsRmCmd   `cmd:"" help:"Remove secrets."`
+	Make   secretsMakeCmd   `cmd:"" default:"withargs" help:"Make the token and the keys that the replicas of a store share; the same as \"reprise secrets DIR\"."`
+	Rotate secretsRotateCmd `cmd:"" help:"Replace the token, or the key that signs cursors."`
+	List   secretsListCmd   `cmd:"" help:"List the names of the secrets that commands may get."`
+	Set    secretsSetCmd    `cmd:"" help:"Store a secret; its value is read from stdin."`
+	Rm     secretsRmCmd     `cmd:"" help:"Remove secrets."`
 }
 
 // Help is shown below the usage.
@@ -48,6 +51,69 @@ func (c *secretsMakeCmd) Run() error {
 		fmt.Fprintln(stdout, filepath.Join(c.Dir, name))
 	}
 	return nil
+}
+
+// secretsRotateCmd replaces the token, or the key that is used from now on.
+type secretsRotateCmd struct {
+	What   string `arg:"" enum:"token,keys,store.keys" help:"token, keys or store.keys."`
+	Dir    string `arg:"" optional:"" placeholder:"DIR" help:"Directory of the secrets, such as /etc/reprise/secrets. Default: the data directory of the server."`
+	Forget bool   `help:"With keys: remove all keys but the newest. What they have signed is refused from then on: cursors, logins and tickets."`
+}
+
+// Help is shown below the usage.
+func (*secretsRotateCmd) Help() string {
+	return `The server reads the files when it starts, so start it again afterwards ("systemctl restart reprise"); commands go on. With replicas, copy the file to each machine first.
+
+"token" makes another token; the old one, and its logins and tickets, end with the restart. "keys" puts a new key in front of the file: it signs cursors, logins and tickets from then on, and those that older keys have signed stay valid, until --forget removes these. Until all replicas have the new file, one that has not refuses what the new key has signed. "store.keys" puts a new key in front that encrypts what is written from then on; the older ones are still needed to read what is stored.`
+}
+
+// Run replaces the file.
+func (c *secretsRotateCmd) Run() error {
+	path := filepath.Join(cmp.Or(c.Dir, defaultDataDir()), c.What)
+	if c.Forget && c.What != datadir.KeysFile {
+		return usage("--forget is for keys")
+	}
+	old, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	next := []byte(rand.Text() + "\n")
+	if c.What != datadir.TokenFile {
+		if next, err = rotatedKeys(path, old, c.Forget); err != nil {
+			return err
+		}
+	}
+	if err := durable.Replace(path, next); err != nil {
+		return err
+	}
+	fmt.Fprintln(stdout, path)
+	fmt.Fprintln(os.Stderr, "start the server again: it reads this file when it starts")
+	return nil
+}
+
+// rotatedKeys returns the text of a file of keys with a new one in front, or without all but the first.
+func rotatedKeys(path string, old []byte, forget bool) ([]byte, error) {
+	keys, err := reprise.ParseKeyset(old)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if forget {
+		for line := range bytes.Lines(old) {
+			if bytes.HasPrefix(line, []byte(keys.IDs()[0]+" ")) {
+				return line, nil
+			}
+		}
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".rotate-*")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if _, err := reprise.LoadKeyset(filepath.Join(dir, datadir.KeysFile)); err != nil {
+		return nil, err
+	}
+	fresh, err := os.ReadFile(filepath.Join(dir, datadir.KeysFile))
+	return append(fresh, old...), err
 }
 
 // namedPlace names the folder of the secrets.

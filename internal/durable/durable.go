@@ -27,6 +27,26 @@ func Write(path string, data []byte) error {
 	return Rename(f.Name(), path)
 }
 
+// Replace is Write for a file that exists. It keeps its mode and its owner.
+func Replace(path string, data []byte) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	err = f.Chmod(info.Mode().Perm())
+	if uid, gid := owner(info); uid >= 0 {
+		err = errors.Join(err, f.Chown(uid, gid))
+	}
+	if err := errors.Join(err, finish(f, data)); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return Rename(f.Name(), path)
+}
+
 // Create is Write for a file that other processes may create at the same time. A file that exists is left unchanged,
 // without an error.
 func Create(path string, data []byte) error {

@@ -96,3 +96,31 @@ func TestShortSecretIsReplaced(t *testing.T) {
 		}
 	}
 }
+
+// TestReplaceKeepsMode: and the owner, which only root sees.
+func TestReplaceKeepsMode(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := Replace(path, []byte("new")); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	err := errors.Join(os.WriteFile(path, []byte("old"), 0o600), os.Chmod(path, 0o440))
+	if os.Geteuid() == 0 {
+		err = errors.Join(err, os.Chown(path, 4242, 4343))
+	}
+	before, statErr := os.Stat(path)
+	if err := errors.Join(err, statErr, Replace(path, []byte("new"))); err != nil {
+		t.Fatal(err)
+	}
+	after, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || string(text) != "new" || after.Mode() != before.Mode() {
+		t.Errorf("%q with the mode %v, %v", text, after.Mode(), err)
+	}
+	wasUser, wasGroup := owner(before)
+	if user, group := owner(after); user != wasUser || group != wasGroup {
+		t.Errorf("the owner is %d:%d, and was %d:%d", user, group, wasUser, wasGroup)
+	}
+}

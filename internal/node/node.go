@@ -10,11 +10,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"reprise"
@@ -250,20 +252,30 @@ func (n *Node) openCredentials() (err error) {
 	}
 	path := filepath.Join(n.Secrets, datadir.KeysFile)
 	if n.cursors, err = reprise.LoadKeyset(path); err != nil {
-		return err
+		return n.unmade(err)
 	}
-	const newKeys = "remove it for new keys, with which no cursor stays valid, if others may have read it"
+	const newKeys = `if others may have read it, "reprise secrets rotate keys", with --forget once no old cursor is in use`
 	if err = datadir.CheckPrivate(path, newKeys); err != nil || n.Open {
 		return err
 	}
 	path = filepath.Join(n.Secrets, datadir.TokenFile)
 	token, err := identity.LoadToken(path)
 	if err != nil {
-		return err
+		return n.unmade(err)
 	}
-	if err := datadir.CheckPrivate(path, "remove it for a new token if others may have read it"); err != nil {
+	const newToken = `if others may have read it, "reprise secrets rotate token"`
+	if err := datadir.CheckPrivate(path, newToken); err != nil {
 		return err
 	}
 	n.verifier, err = identity.NewToken(token)
 	return err
+}
+
+// unmade adds what helps where a secret is missing and cannot be made.
+func (n *Node) unmade(err error) error {
+	if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EROFS) {
+		return err
+	}
+	return fmt.Errorf("secrets: %w; make them with \"reprise secrets DIR\" as a user that may write there; under systemd "+
+		"LoadCredential= names that DIR", err)
 }
