@@ -96,6 +96,30 @@ func TestSchedules(t *testing.T) {
 	p.clean(s.url)
 }
 
+// TestScheduleWhoseRunsFail: a schedule is not "on" because its runs could be started: the newest one that has ended
+// counts, and each is a dot.
+func TestScheduleWhoseRunsFail(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	p := s.login(startBrowser(t), 1280, 800, "#/schedules")
+	for _, program := range []string{"/no/such/program", "false", "true"} {
+		s.call("POST", "/v1/schedules", map[string]any{
+			"cron": "@every 1s", "execution": map[string]any{"argv": []string{program}},
+		})
+	}
+	row := func(program string) string {
+		return fmt.Sprintf(`[...document.querySelectorAll(".schedules .row")].find(r => r.querySelector(".cell-command")?.innerText === %q)`,
+			program)
+	}
+	p.until(row("true") + `?.querySelectorAll(".runs .tone-good").length >= 2`)
+	p.until(row("true") + `.querySelector(".state").innerText === "on"`)
+	for _, program := range []string{"/no/such/program", "false"} {
+		p.until(row(program) + `?.querySelectorAll(".runs .tone-bad").length >= 2`)
+		p.until(row(program) + `.querySelector(".state").innerText === "failing"`)
+	}
+	p.clean(s.url)
+}
+
 // TestLoginThatMayOnlyRead: pages say why they are empty to somebody who may not see what is on them, and limits are
 // shown to everybody.
 func TestLoginThatMayOnlyRead(t *testing.T) {

@@ -55,7 +55,7 @@ func TestScreenshots(t *testing.T) {
 	p.eval(`location.hash = "#/schedules"`)
 	p.text("report.sh")
 	p.click("button", "New schedule")
-	p.text("Make it")
+	p.text("Create")
 	p.save("console-schedules.png")
 	p.eval(`location.hash = "#/tasks"`)
 	p.text("execute_code")

@@ -273,7 +273,7 @@ function Page({ route }: { route: Route }): ComponentChildren {
     case 'execution':
       return <ExecutionPage key={route.name} id={route.name} query={route.query} />
     case 'start':
-      return <StartPage />
+      return <StartPage key={route.query.get('again') ?? ''} again={route.query.get('again') ?? ''} />
     case 'streams':
       return <StreamsPage />
     case 'stream':

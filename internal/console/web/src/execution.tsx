@@ -1,3 +1,4 @@
+import type { ComponentChildren } from 'preact'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { call, get, pathOf } from './api'
 import { EventTable } from './events'
@@ -54,14 +55,15 @@ function Shown({ execution, query, again }: { execution: Execution; query: URLSe
   }, [watch])
   const shown = useEnded(execution, watch, again)
   return (
-    <section class="page page-execution">
-      <Head execution={shown} again={again} />
+    <section class="page page-execution page-run">
+      <Head execution={shown} again={again}>
+        <Strip watch={watch} />
+      </Head>
       <ProblemBox problem={watch.follower.phase === 'failed' ? watch.follower.problem : undefined} />
-      <Strip watch={watch} />
       <Tabs tabs={execution.tty ? [['terminal', 'Terminal'], ...tabs] : tabs} tab={tab} onTab={setTab} />
       <div class="panel" role="tabpanel" aria-label={tab}>
         {tab === 'terminal' && <TerminalPanel watch={watch} execution={shown} />}
-        {tab === 'output' && <Output watch={watch} id={id} query={query} />}
+        {tab === 'output' && <Output watch={watch} execution={shown} query={query} />}
         {tab === 'events' && <EventTable watch={watch} />}
         {tab === 'details' && <Details execution={shown} again={again} />}
       </div>
@@ -106,7 +108,7 @@ function Tabs({ tabs, tab, onTab }: { tabs: [Tab, string][]; tab: Tab; onTab: (t
   )
 }
 
-function Head({ execution: e, again }: { execution: Execution; again: () => void }) {
+function Head({ execution: e, again, children }: { execution: Execution; again: () => void; children?: ComponentChildren }) {
   const ran = ranFor(e)
   useTick(1000, e.status !== 'ended')
   return (
@@ -115,20 +117,23 @@ function Head({ execution: e, again }: { execution: Execution; again: () => void
         <h1 class="mono command" tabIndex={0}>
           {commandOf(e)}
         </h1>
-        {e.status !== 'ended' ? <Control execution={e} again={again} /> : <Remove id={e.id} />}
+        {e.status !== 'ended' ? <Control execution={e} again={again} /> : <Remove execution={e} />}
       </div>
-      <p class="facts">
-        <State execution={e} />
-        <span>{ran === undefined ? '' : duration(ran)}</span>
-        <span class="soft">
-          <When time={e.started ?? e.created} />
-        </span>
-        <button type="button" class="quiet mono" title="Copy the id" onClick={() => void copyText(e.id)}>
-          {e.id}
-        </button>
-        {e.session && <a href={hrefs.executions({ session: e.session })}>session {e.session}</a>}
-        <Labels labels={e.labels} />
-      </p>
+      <div class="facts-line">
+        <p class="facts">
+          <State execution={e} />
+          <span>{ran === undefined ? '' : duration(ran)}</span>
+          <span class="soft">
+            <When time={e.started ?? e.created} />
+          </span>
+          <button type="button" class="quiet mono" title="Copy the id" onClick={() => void copyText(e.id)}>
+            {e.id}
+          </button>
+          {e.session && <a href={hrefs.executions({ session: e.session })}>session {e.session}</a>}
+          <Labels labels={e.labels} />
+        </p>
+        {children}
+      </div>
       {e.error && <p class="reason">{e.error}</p>}
       {e.waiting && <p class="reason" role="status">{waitingText(e)}</p>}
     </header>
@@ -170,14 +175,19 @@ function Control({ execution: { id, status }, again }: { execution: Execution; a
   )
 }
 
-/** Forgets an ended run and all that it has put out, once that was confirmed. */
-function Remove({ id }: { id: string }) {
+/** Runs an ended run again, or forgets it and all that it has put out, once that was confirmed. */
+function Remove({ execution: { id, expired, argv, command } }: { execution: Execution }) {
   const remove = useAction(async () => {
     await call('DELETE', pathOf('executions', id))
     location.hash = hrefs.executions()
   })
   return (
     <div class="control">
+      {!expired && (argv || command) && (
+        <a class="button" href={hrefs.start(id)}>
+          Run again
+        </a>
+      )}
       <Sure words="Remove" question="Its output goes too." yes="Remove for good" busy={remove.busy} onYes={() => void remove.run()} />
       <ProblemBox problem={remove.problem} onClose={remove.clear} />
     </div>

@@ -54,7 +54,7 @@ export function ExecutionsPage({ query }: { query: URLSearchParams }) {
           ))}
         </div>
         <SearchField label="Search executions" placeholder="Search command, id, label=value" text={text} onText={setText} />
-        <a class="button primary" href={hrefs.start}>
+        <a class="button primary" href={hrefs.start()}>
           New run
         </a>
       </div>
@@ -114,7 +114,7 @@ function Nothing({ filtered }: { filtered: boolean }) {
   return (
     <Empty title="Nothing has run yet">
       <p>
-        <a href={hrefs.start}>Start a run here</a>, or in a terminal:
+        <a href={hrefs.start()}>Start a run here</a>, or in a terminal:
       </p>
       <pre class="mono">reprise run -- sh -c 'for i in 1 2 3; do echo $i; sleep 1; done'</pre>
     </Empty>

@@ -127,12 +127,13 @@ async function* framesOf(response: Response): AsyncGenerator<Frame> {
   }
 }
 
-/** Arguments to begin with: what is required, with a value of its type. */
+/** Arguments to begin with: what is required, with a value of its type, and a command that does something. */
 export function sampleOf({ inputSchema: { properties = {}, required = [] } }: Tool): string {
   const values: Record<string, unknown> = { string: '', number: 0, integer: 0, boolean: false, array: [], object: {} }
-  const wanted = required.length > 0 ? required : Object.keys(properties).slice(0, 1)
+  const wanted = required.length > 0 ? required : Object.keys(properties).filter((name, i, all) => name === 'command' || (i === 0 && !all.includes('command')))
   const sample = wanted.map((name) => {
     const { type, enum: choices, default: preset } = properties[name] ?? {}
+    if (name === 'command') return [name, 'echo hello']
     return [name, preset ?? choices?.[0] ?? values[[type ?? 'string'].flat()[0]!] ?? null]
   })
   return JSON.stringify(Object.fromEntries(sample), null, 2)

@@ -1,6 +1,6 @@
 import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks'
 import { download } from './api'
-import { bytes, copyText, count, plural } from './format'
+import { bytes, copyText, count, plural, stateOf } from './format'
 import { useAction, useChanges } from './hooks'
 import { ProblemBox } from './parts'
 import { hrefs } from './route'
@@ -8,12 +8,14 @@ import { Search } from './term/search'
 import { View } from './term/view'
 import { Timeline } from './timeline'
 import type { Watch } from './watch'
+import type { Execution } from './wire'
 
 /** Lines that a copy of everything holds at most. */
 const maxCopied = 200_000
 
 /** The output of a run as a terminal would show it. */
-export function Output({ watch, id, query }: { watch: Watch; id: string; query: URLSearchParams }) {
+export function Output({ watch, execution, query }: { watch: Watch; execution: Execution; query: URLSearchParams }) {
+  const { id } = execution
   const box = useRef<HTMLDivElement>(null)
   const view = useRef<View | undefined>(undefined)
   const [following, setFollowing] = useState(true)
@@ -65,9 +67,12 @@ export function Output({ watch, id, query }: { watch: Watch; id: string; query: 
   return (
     <div class="output">
       <Toolbar watch={watch} id={id} picked={picked} search={search} view={view} following={following} onFollow={follow} />
-      <Timeline watch={watch} onSeq={jump} />
       <div class="term" ref={box} tabIndex={0} role="region" aria-label="Output. Scroll with the arrow keys." />
-      <StatusLine watch={watch} />
+      <Blank watch={watch} execution={execution} />
+      <div class="foot">
+        <Timeline watch={watch} onSeq={jump} />
+        <StatusLine watch={watch} />
+      </div>
     </div>
   )
 }
@@ -237,6 +242,19 @@ function SearchBox({ watch, search, view, onFound }: SearchProps) {
         </>
       )}
     </span>
+  )
+}
+
+/** What there is to say of a run that has ended and written nothing. */
+function Blank({ watch, execution: e }: { watch: Watch; execution: Execution }) {
+  useChanges((changed) => watch.subscribe(changed), 250, [watch])
+  const { texts } = watch.screen
+  if (e.status !== 'ended' || !watch.end || texts.length > 1 || texts[0]) return null
+  const { tone, words } = stateOf(e)
+  return (
+    <p class={`blank tone-${tone}`}>
+      {e.error ? `It ${words}: ${e.error}` : `It ${words} and wrote nothing.`}
+    </p>
   )
 }
 

@@ -107,7 +107,7 @@ export function Row({ name, children }: { name: string; children?: ComponentChil
 }
 
 /** A field of a form with its name. */
-export function Field(props: { name: string; label: string; placeholder: string; mono?: boolean; required?: boolean }) {
+export function Field(props: { name: string; label: string; placeholder: string; mono?: boolean; required?: boolean; value?: string | undefined }) {
   return (
     <label class="field">
       <span>{props.label}</span>
@@ -116,6 +116,7 @@ export function Field(props: { name: string; label: string; placeholder: string;
         class={props.mono ? 'mono' : ''}
         placeholder={props.placeholder}
         required={props.required === true}
+        defaultValue={props.value ?? ''}
         autocomplete="off"
         spellcheck={false}
       />

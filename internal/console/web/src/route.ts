@@ -27,7 +27,7 @@ export const hrefs = {
   executions: (query?: Record<string, string>) => `#/executions${query ? `?${new URLSearchParams(query)}` : ''}`,
   execution: (id: string, query?: Record<string, string>) =>
     `#/executions/${encodeURIComponent(id)}${query ? `?${new URLSearchParams(query)}` : ''}`,
-  start: '#/start',
+  start: (again?: string) => (again ? `#/start?${new URLSearchParams({ again })}` : '#/start'),
   streams: '#/streams',
   stream: (name: string) => `#/streams/${encodeURIComponent(name)}`,
   sessions: '#/sessions',

@@ -1,10 +1,10 @@
 import { useState } from 'preact/hooks'
 import { call, get, pathOf } from './api'
-import { commandOf, count, moment, until } from './format'
+import { commandOf, count, moment, stateOf as outcomeOf, until } from './format'
 import { useAction, usePolled, useTick, useTitle } from './hooks'
 import { Choice, Empty, Field, Heading, Labels, ProblemBox, Row, SearchField, Sure, VirtualRows, When } from './parts'
 import { hrefs } from './route'
-import type { Schedule, Slot } from './wire'
+import type { Execution, Schedule, Slot } from './wire'
 
 /** What is started by the clock. */
 export function SchedulesPage() {
@@ -29,7 +29,7 @@ export function SchedulesPage() {
       {making && <Make onMade={() => (setMaking(false), again())} />}
       {rows.length > 0 && (
         <div class="table schedules" role="table" aria-label="Schedules" aria-rowcount={rows.length + 1}>
-          <Heading names={['State', 'Command', 'When', 'Next', 'Made']} />
+          <Heading names={['State', 'Command', 'Newest runs', 'When', 'Next', 'Created']} />
           <VirtualRows rows={rows} height={36} label="Schedules, newest first" keyOf={({ id }) => id} draw={(s) => <Cells schedule={s} />} />
         </div>
       )}
@@ -45,13 +45,22 @@ export function SchedulesPage() {
 
 const commandIn = ({ id, execution }: Schedule) => commandOf({ id, ...execution })
 
-function stateOf({ disabled, slots }: Schedule): { tone: string; words: string } {
-  if (disabled) return { tone: 'dim', words: 'paused' }
-  return slots?.at(-1)?.outcome === 'failed' ? { tone: 'bad', words: 'failing' } : { tone: 'good', words: 'on' }
+/** The newest runs of a schedule, the oldest of them first; undefined until they are known. */
+function useRuns(id: string): Execution[] | undefined {
+  const path = `/v1/executions?${new URLSearchParams({ label: `schedule=${id}`, limit: '10' })}`
+  return usePolled((signal) => get<{ executions: Execution[] }>(path, signal), 5000, [path]).value?.executions.toReversed()
 }
 
-function State({ schedule }: { schedule: Schedule }) {
-  const { tone, words } = stateOf(schedule)
+/** What a schedule does, for which the runs count where they are known: a command that started may have failed. */
+function stateOf({ disabled, slots }: Schedule, runs?: Execution[]): { tone: string; words: string } {
+  if (disabled) return { tone: 'dim', words: 'paused' }
+  const ended = runs?.findLast(({ status }) => status === 'ended')
+  const failed = slots?.at(-1)?.outcome === 'failed' || (ended && /bad|odd/.test(outcomeOf(ended).tone))
+  return failed ? { tone: 'bad', words: 'failing' } : { tone: 'good', words: 'on' }
+}
+
+function State({ schedule, runs }: { schedule: Schedule; runs: Execution[] | undefined }) {
+  const { tone, words } = stateOf(schedule, runs)
   return (
     <span class={`state tone-${tone}`}>
       <span class="dot" aria-hidden="true" />
@@ -60,11 +69,31 @@ function State({ schedule }: { schedule: Schedule }) {
   )
 }
 
+/** A dot for each run, which leads to it. */
+function Runs({ runs }: { runs: Execution[] | undefined }) {
+  if (runs?.length === 0) return <span class="soft">none</span>
+  return (
+    <span class="runs">
+      {runs?.map((run) => {
+        const { tone, words } = outcomeOf(run)
+        const text = `${words}, ${moment(run.started ?? run.created)}`
+        return (
+          <a key={run.id} class={`state tone-${tone}`} href={hrefs.execution(run.id)} title={text} aria-label={text}>
+            <span class="dot" aria-hidden="true" />
+          </a>
+        )
+      })}
+    </span>
+  )
+}
+
 function Cells({ schedule: s }: { schedule: Schedule }) {
+  const runs = useRuns(s.id)
   return (
     <>
-      <span role="cell"><State schedule={s} /></span>
+      <span role="cell"><State schedule={s} runs={runs} /></span>
       <span role="cell" class="cell-command"><a class="mono" href={hrefs.schedule(s.id)}>{commandIn(s).split('\n', 1)[0]}</a></span>
+      <span role="cell"><Runs runs={runs} /></span>
       <span role="cell" class="mono soft">{s.cron}{s.zone !== 'UTC' && ` ${s.zone}`}</span>
       <span role="cell">{s.disabled || !s.next ? <span class="soft">–</span> : <time dateTime={s.next} title={moment(s.next)}>{until(s.next)}</time>}</span>
       <span role="cell" class="soft cell-when"><When time={s.created} /></span>
@@ -104,7 +133,7 @@ function Make({ onMade }: { onMade: () => void }) {
       </div>
       <ProblemBox problem={make.problem} onClose={make.clear} />
       <p class="actions">
-        <button type="submit" class="primary" disabled={make.busy}>Make it</button>
+        <button type="submit" class="primary" disabled={make.busy}>Create</button>
       </p>
     </form>
   )
@@ -114,6 +143,7 @@ function Make({ onMade }: { onMade: () => void }) {
 export function SchedulePage({ id }: { id: string }) {
   const path = pathOf('schedules', id)
   const { value: s, problem, again } = usePolled((signal) => get<Schedule>(path, signal), 2000, [path])
+  const runs = useRuns(id)
   const act = useAction(async (rest: '/disable' | '/enable') => {
     await call('POST', path + rest)
     again()
@@ -149,7 +179,8 @@ export function SchedulePage({ id }: { id: string }) {
           </div>
         </div>
         <p class="facts">
-          <State schedule={s} />
+          <State schedule={s} runs={runs} />
+          <Runs runs={runs} />
           <span class="mono">{s.cron}</span>
           <span class="soft">{s.zone}</span>
           {s.next && !s.disabled && <span>next {until(s.next)}</span>}
@@ -175,7 +206,7 @@ export function SchedulePage({ id }: { id: string }) {
   )
 }
 
-const tones = { started: 'good', skipped: 'wait', missed: 'odd', failed: 'bad' }
+const tones = { started: 'run', skipped: 'wait', missed: 'odd', failed: 'bad' }
 
 function Slots({ slots }: { slots: Slot[] }) {
   return (

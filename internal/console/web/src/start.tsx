@@ -1,7 +1,7 @@
-import { useState } from 'preact/hooks'
-import { call } from './api'
-import { randomID } from './format'
-import { useAction, useTitle } from './hooks'
+import { useRef, useState } from 'preact/hooks'
+import { call, get, pathOf } from './api'
+import { commandOf, randomID } from './format'
+import { useAction, usePolled, useTitle } from './hooks'
 import { Field, ProblemBox, caret } from './parts'
 import { hrefs } from './route'
 import type { Execution, StartRequest } from './wire'
@@ -20,92 +20,117 @@ echo 'this goes to stderr' >&2; exit 3`,
   ['Ask for input', 'while printf "name? " && read -r name; do echo "hello $name"; done'],
 ]
 
-/** A form that starts a run. */
-export function StartPage() {
-  const [command, setCommand] = useState('')
-  const [id] = useState(randomID) // sent again with each try: a run whose answer was lost is not started twice
-  const [open, setOpen] = useState(false)
-  const [tty, setTTY] = useState(false)
-  const start = useAction(async (form: HTMLFormElement) => {
-    const request = requestOf(new FormData(form), id, open, tty)
-    const { id: started } = await call<Execution>('POST', '/v1/executions', request)
-    location.hash = hrefs.execution(started)
-  })
+/** An hour in milliseconds, in which a form is filled in. */
+const hour = 3_600_000
+
+/** A form that starts a run: an empty one, or that of a run that is there. */
+export function StartPage({ again }: { again: string }) {
+  const path = pathOf('executions', again)
+  const { value, problem } = usePolled(async (signal) => (again ? get<Execution>(path, signal) : undefined), hour, [path])
   useTitle('New run')
   return (
     <section class="page page-form">
       <h1>New run</h1>
-      <form
-        onSubmit={(event) => {
-          event.preventDefault()
-          void start.run(event.currentTarget)
-        }}
-      >
-        <label class="field">
-          <span>Command, for a shell</span>
-          <textarea
-            name="command"
-            class="mono"
-            rows={5}
-            required
-            ref={caret}
-            spellcheck={false}
-            value={command}
-            onInput={(event) => setCommand(event.currentTarget.value)}
-            onKeyDown={(event) => {
-              if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.currentTarget.form?.requestSubmit()
-            }}
-          />
-        </label>
-        <p class="samples">
-          <span class="soft">Try:</span>
-          {samples.map(([name, text]) => (
-            <button
-              type="button"
-              class="chip"
-              key={name}
-              onClick={() => {
-                setCommand(text)
-                setOpen(text.includes('read'))
-                setTTY(name === 'A shell')
-              }}
-            >
-              {name}
-            </button>
-          ))}
-        </p>
-        <div class="columns">
-          <Field name="cwd" label="Working directory" placeholder="the server's" mono />
-          <Field name="timeout" label="Timeout" placeholder="none, or 90s, 5m, 1h" />
-          <Field name="session" label="Session" placeholder="none" />
-          <Field name="labels" label="Labels" placeholder="branch=main team=core" />
-        </div>
-        <label class="field">
-          <span>Environment, one NAME=value a line</span>
-          <textarea name="env" class="mono" rows={2} spellcheck={false} />
-        </label>
-        <label class="check">
-          <input type="checkbox" checked={tty} onChange={(event) => setTTY(event.currentTarget.checked)} />
-          <span>In a terminal, for programs that draw on it or ask</span>
-        </label>
-        <label class="check">
-          <input type="checkbox" checked={open || tty} disabled={tty} onChange={(event) => setOpen(event.currentTarget.checked)} />
-          <span>Keep stdin open, to type into it</span>
-        </label>
-        <ProblemBox problem={start.problem} onClose={start.clear} />
-        <p class="actions">
-          <button type="submit" class="primary" disabled={start.busy}>
-            {start.busy ? 'Starting…' : 'Run'}
-          </button>
-          <a class="button" href={hrefs.executions()}>
-            Back
-          </a>
-          <span class="soft">Ctrl+Enter runs it</span>
-        </p>
-      </form>
+      <ProblemBox problem={problem} />
+      {(value || !again) && <Form earlier={value} />}
     </section>
   )
 }
+
+function Form({ earlier }: { earlier: Execution | undefined }) {
+  const [command, setCommand] = useState(earlier ? commandOf(earlier) : '')
+  const [id] = useState(randomID) // sent again with each try: a run whose answer was lost is not started twice
+  const [open, setOpen] = useState(false)
+  const [tty, setTTY] = useState(earlier?.tty !== undefined)
+  const field = useRef<HTMLTextAreaElement>(null)
+  const start = useAction(async (form: HTMLFormElement) => {
+    const request = requestOf(new FormData(form), id, open, tty)
+    if (earlier?.argv && command === commandOf(earlier)) {
+      delete request.command
+      request.argv = earlier.argv
+    }
+    const { id: started } = await call<Execution>('POST', '/v1/executions', request)
+    location.hash = hrefs.execution(started)
+  })
+  return (
+    <form
+      onKeyDown={(event) => {
+        if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.currentTarget.requestSubmit()
+      }}
+      onSubmit={(event) => {
+        event.preventDefault()
+        void start.run(event.currentTarget)
+      }}
+    >
+      <label class="field">
+        <span>Command, for a shell</span>
+        <textarea
+          name="command"
+          class="mono"
+          rows={5}
+          required
+          ref={(element) => {
+            if (element && !field.current) caret(element)
+            field.current = element
+          }}
+          spellcheck={false}
+          value={command}
+          onInput={(event) => setCommand(event.currentTarget.value)}
+        />
+      </label>
+      <p class="samples">
+        <span class="soft">Try:</span>
+        {samples.map(([name, text]) => (
+          <button
+            type="button"
+            class="chip"
+            key={name}
+            onClick={() => {
+              setCommand(text)
+              setOpen(text.includes('read'))
+              setTTY(name === 'A shell')
+              field.current?.focus()
+            }}
+          >
+            {name}
+          </button>
+        ))}
+      </p>
+      <div class="columns">
+        <Field name="cwd" label="Working directory" placeholder="the server's" mono value={earlier?.cwd} />
+        <Field name="timeout" label="Timeout" placeholder="none, or 90s, 5m, 1h" value={earlier?.timeout} />
+        <Field name="session" label="Session" placeholder="none" value={earlier?.session} />
+        <Field name="labels" label="Labels" placeholder="branch=main team=core" value={textOf(earlier?.labels)} />
+      </div>
+      <label class="field">
+        <span>Environment, one NAME=value a line</span>
+        <textarea name="env" class="mono" rows={2} spellcheck={false} />
+        {earlier?.env_names && <span class="soft">The earlier run had {earlier.env_names.join(', ')}, whose values are not shown.</span>}
+      </label>
+      <label class="check">
+        <input type="checkbox" checked={tty} onChange={(event) => setTTY(event.currentTarget.checked)} />
+        <span>In a terminal, for programs that draw on it or ask</span>
+      </label>
+      <label class="check">
+        <input type="checkbox" checked={open || tty} disabled={tty} onChange={(event) => setOpen(event.currentTarget.checked)} />
+        <span>Keep stdin open, to type into it</span>
+      </label>
+      <ProblemBox problem={start.problem} onClose={start.clear} />
+      <p class="actions">
+        <button type="submit" class="primary" disabled={start.busy}>
+          {start.busy ? 'Starting…' : 'Run'}
+        </button>
+        <a class="button" href={hrefs.executions()}>
+          Back
+        </a>
+        <span class="soft">Ctrl+Enter runs it</span>
+      </p>
+    </form>
+  )
+}
+
+/** Labels as the form takes them. */
+const textOf = (labels: Record<string, string> | null | undefined) => Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`).join(' ')
 
 function requestOf(form: FormData, id: string, open: boolean, tty: boolean): StartRequest {
   const text = (name: string) => String(form.get(name) ?? '').trim()

@@ -121,17 +121,19 @@ export function StreamPage({ name }: { name: string }) {
           <h1 class="mono command" tabIndex={0}>{name}</h1>
         </div>
         {stream && (
-          <p class="facts">
-            <StreamState stream={stream} />
-            <span>{count(stream.events)} kept, {bytes(stream.bytes)}</span>
-            <span class="soft">created <When time={stream.created} /></span>
-            <Labels labels={stream.labels} />
-          </p>
+          <div class="facts-line">
+            <p class="facts">
+              <StreamState stream={stream} />
+              <span>{count(stream.events)} kept, {bytes(stream.bytes)}</span>
+              <span class="soft">created <When time={stream.created} /></span>
+              <Labels labels={stream.labels} />
+            </p>
+            <Strip watch={watch} />
+          </div>
         )}
         {stream && <Retain path={path} again={again} />}
       </header>
       <ProblemBox problem={problem ?? (watch.follower.phase === 'failed' ? watch.follower.problem : undefined)} />
-      {stream && <Strip watch={watch} />}
       {stream && <div class="panel"><EventTable watch={watch} /></div>}
       {stream?.status === 'open' && <Publish path={path} again={again} />}
     </section>

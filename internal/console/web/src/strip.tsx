@@ -11,14 +11,18 @@ const words: Record<Phase, string> = {
   live: 'Live',
   cut: 'Cut',
   waiting: 'Connection lost',
-  ended: 'Complete',
+  ended: 'Ended',
   failed: 'Stopped',
 }
 
-/** Cuts the page's own connection, and shows that nothing is lost or doubled by it. */
+/**
+ * Cuts the page's own connection, and shows that nothing is lost or doubled by it: a line, and all counts when they are asked
+ * for, or when something has happened to the connection.
+ */
 export function Strip({ watch }: { watch: Watch }) {
   const { follower, ledger } = watch
   const [again, setAgain] = useState(false)
+  const [chosen, setChosen] = useState<boolean>()
   useChanges((changed) => watch.subscribe(changed), 100, [watch])
   const { phase } = follower
   const over = phase === 'ended' || phase === 'failed'
@@ -31,6 +35,8 @@ export function Strip({ watch }: { watch: Watch }) {
     }
   }, [again, over, follower])
   const cut = phase === 'cut'
+  const trouble = cut || phase === 'waiting' || phase === 'failed' || !ledger.whole || ledger.gaps > 0 || ledger.absence !== undefined
+  const open = chosen ?? trouble
   return (
     <section class={`strip phase-${phase}`} aria-label="Connection">
       <div class="strip-line">
@@ -40,34 +46,48 @@ export function Strip({ watch }: { watch: Watch }) {
           {phase === 'waiting' && <Countdown follower={follower} />}
           {follower.sharedWith > 0 && <span class="soft"> · shared with {plural(follower.sharedWith, 'other tab')}</span>}
         </span>
-        <Ribbon ledger={ledger} away={cut || phase === 'waiting'} />
+        <button type="button" class={`quiet proof${ledger.whole ? '' : ' is-broken'}`} aria-expanded={open} title="How the events came" onClick={() => setChosen(!open)}>
+          {proofOf(ledger)}
+        </button>
         {phase === 'waiting' && (
           <button type="button" onClick={() => follower.resume()}>
             Try now
           </button>
         )}
         {!over && (
-          <>
+          <button
+            type="button"
+            role="switch"
+            aria-checked={!cut}
+            aria-label="Connection of this page"
+            class="cut"
+            onClick={() => (cut ? follower.resume() : follower.cut())}
+          >
+            {cut ? 'Resume' : 'Cut the connection'}
+          </button>
+        )}
+      </div>
+      <div class="strip-more" hidden={!open}>
+        <div class="strip-line">
+          <Ribbon ledger={ledger} away={cut || phase === 'waiting'} />
+          {!over && (
             <label class="check strip-again" title="Cut and resume every one and a half seconds">
               <input type="checkbox" checked={again} onChange={(event) => setAgain(event.currentTarget.checked)} />
               again and again
             </label>
-            <button
-              type="button"
-              role="switch"
-              aria-checked={!cut}
-              aria-label="Connection of this page"
-              class="cut"
-              onClick={() => (cut ? follower.resume() : follower.cut())}
-            >
-              {cut ? 'Resume' : 'Cut the connection'}
-            </button>
-          </>
-        )}
+          )}
+        </div>
+        <Counts ledger={ledger} phase={phase} />
       </div>
-      <Counts ledger={ledger} phase={phase} />
     </section>
   )
+}
+
+/** What the counts prove, in a few words. */
+function proofOf({ first, whole, holes, missed }: Ledger): string {
+  if (first === 0) return 'no event yet'
+  if (!whole) return `${plural(holes, 'event')} missing`
+  return missed > 0 ? `${plural(missed, 'earlier event')} gone` : 'each event once'
 }
 
 function Countdown({ follower }: { follower: Follower }) {

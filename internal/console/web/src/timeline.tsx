@@ -1,6 +1,6 @@
 import { useRef, useState } from 'preact/hooks'
 import { Activity, type Channel } from './activity'
-import { clock, duration, plural } from './format'
+import { clock, plural } from './format'
 import { useChanges } from './hooks'
 import type { Watch } from './watch'
 
@@ -69,10 +69,16 @@ export function Timeline({ watch, onSeq }: { watch: Watch; onSeq: (seq: number) 
         </svg>
       </div>
       <span class="soft" data-timeline>
-        {chosen < 0 ? `${clock(new Date(activity.from).toISOString())} for ${duration(activity.to - activity.from)}` : wordsOf(activity, chosen)}
+        {chosen < 0 ? spanOf(activity) : wordsOf(activity, chosen)}
       </span>
     </div>
   )
+}
+
+/** When the first and the last of it was written. */
+function spanOf({ from, to }: Activity): string {
+  const [first, last] = [from, to].map((time) => clock(new Date(time).toISOString()))
+  return first === last ? first! : `${first} to ${last}`
 }
 
 /** What was written in a span, in words. */
@@ -82,8 +88,12 @@ function wordsOf(activity: Activity, i: number): string {
   return [clock(new Date(activity.timeOf(i)).toISOString()), ...parts.filter(Boolean)].join(' · ')
 }
 
+/** So many bars are beside each other at least, so that one of a few is not half of the drawing. */
+const leastBars = 160
+
 /** The bars of a channel as one path, so that a drawing has few elements. Their heights are logarithms. */
 function pathOf(activity: Activity, channel: Channel): string {
+  const width = Math.min(1, activity.length / leastBars)
   let most = 1
   for (let i = 0; i < activity.length; i++) {
     const { stdout, stderr } = activity.span(i)
@@ -94,7 +104,7 @@ function pathOf(activity: Activity, channel: Channel): string {
     const amount = activity.span(i)[channel]
     if (amount === 0) continue
     const height = 2 + ((half - 2) * Math.log1p(amount)) / Math.log1p(most)
-    path += channel === 'stdout' ? `M${i} ${half}v${-height.toFixed(1)}h1V${half}z` : `M${i} ${half}v${height.toFixed(1)}h1V${half}z`
+    path += channel === 'stdout' ? `M${i} ${half}v${-height.toFixed(1)}h${width}V${half}z` : `M${i} ${half}v${height.toFixed(1)}h${width}V${half}z`
   }
   return path
 }

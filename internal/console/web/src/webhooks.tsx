@@ -148,7 +148,7 @@ function Make({ onMade }: { onMade: (hook: Webhook) => void }) {
       <Field name="types" label="Types of events, for streams" placeholder="all" mono />
       <ProblemBox problem={make.problem} onClose={make.clear} />
       <p class="actions">
-        <button type="submit" class="primary" disabled={make.busy}>Make it</button>
+        <button type="submit" class="primary" disabled={make.busy}>Create</button>
         <span class="soft">It tells of what happens from now on.</span>
       </p>
     </form>

@@ -59,7 +59,8 @@ export interface Isolation {
 
 export interface StartRequest {
   id: string
-  command: string
+  command?: string
+  argv?: string[]
   cwd?: string
   env?: Record<string, string>
   timeout?: string
