@@ -161,7 +161,7 @@ func start(tb testing.TB, s setup) *fixture {
 		sessions = s.mcp(w.log)
 	}
 	s.api.Parts = append(s.api.Parts, sessions, upkeep.API{Log: w.log, Store: s.store, Temp: s.temp},
-		drain.API{Drain: drain.New(w.host, slog.New(slog.DiscardHandler))})
+		drain.API{Drain: drain.New(w.host, func() int { return 0 }, slog.New(slog.DiscardHandler))})
 	closeTasks := w.openTasks(&s.api)
 	if parkAll {
 		s.api.Parking, err = park.New(&park.Options{After: time.Nanosecond, Logger: s.api.Logger})

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"reprise"
@@ -36,6 +37,7 @@ type Metrics struct {
 	commitWaitSeconds           *metrics.Histogram
 	fenced, takenOver           *metrics.Counter
 	readers                     *metrics.Gauge
+	outputReaders               atomic.Int64 // of executions
 	readersOpened               *metrics.Counter
 	readersRefused              *metrics.Vec[metrics.Counter]
 	gaps, missedEvents          *metrics.Counter
@@ -184,6 +186,9 @@ func (m *Metrics) request(o web.Observation) {
 	}
 }
 
+// OutputReaders returns the number of readers that are open and follow executions.
+func (m *Metrics) OutputReaders() int { return int(m.outputReaders.Load()) }
+
 // LogHooks returns the hooks to open a Log with.
 func (m *Metrics) LogHooks() *reprise.Hooks {
 	return &reprise.Hooks{
@@ -196,15 +201,23 @@ func (m *Metrics) LogHooks() *reprise.Hooks {
 			m.commitSeconds.Observe(c.Duration.Seconds())
 			m.commitWaitSeconds.Observe(c.Waited.Seconds())
 		},
-		ReaderOpened: func(_ reprise.StreamKey, err error) {
+		ReaderOpened: func(key reprise.StreamKey, err error) {
 			if err != nil {
 				m.readersRefused.With(string(problem.From(err).Code)).Inc()
 				return
 			}
 			m.readersOpened.Inc()
 			m.readers.Inc()
+			if key.Namespace() == executionNamespace {
+				m.outputReaders.Add(1)
+			}
 		},
-		ReaderClosed: func(reprise.StreamKey) { m.readers.Dec() },
+		ReaderClosed: func(key reprise.StreamKey) {
+			m.readers.Dec()
+			if key.Namespace() == executionNamespace {
+				m.outputReaders.Add(-1)
+			}
+		},
 		Gap: func(_ reprise.StreamKey, missed uint64) {
 			m.gaps.Inc()
 			m.missedEvents.Add(float64(missed))

@@ -1,5 +1,5 @@
-// Package drain lets a server finish its work before it stops: it takes no new commands, waits for those that run, and
-// answers all the while.
+// Package drain lets a server finish its work before it stops: it takes no new commands, waits for those that run and
+// for who still reads their output, and answers all the while.
 package drain
 
 import (
@@ -14,6 +14,13 @@ import (
 	"reprise/internal/execution"
 )
 
+// lastReaders is how long a server waits, after its last command, for the readers that do not have all of its output:
+// there may be no other server that has it.
+const lastReaders = 30 * time.Second
+
+// look is the time between two looks at these readers.
+const look = 50 * time.Millisecond
+
 // Longest is the longest time that a server waits for its commands.
 const Longest = 7 * 24 * time.Hour
 
@@ -25,10 +32,11 @@ type Host interface {
 
 // Drain is the draining of one server. It is safe for concurrent use.
 type Drain struct {
-	host   Host
-	logger *slog.Logger
-	over   chan struct{} // closed when the server is to stop
-	work   sync.WaitGroup
+	host    Host
+	readers func() int
+	logger  *slog.Logger
+	over    chan struct{} // closed when the server is to stop
+	work    sync.WaitGroup
 
 	mu    sync.Mutex
 	since time.Time // zero before it has begun
@@ -36,9 +44,9 @@ type Drain struct {
 	end   context.CancelCauseFunc
 }
 
-// New returns the draining of a server, which has not begun.
-func New(host Host, logger *slog.Logger) *Drain {
-	return &Drain{host: host, logger: logger, over: make(chan struct{})}
+// New returns the draining of a server, which has not begun. readers returns how many readers follow executions.
+func New(host Host, readers func() int, logger *slog.Logger) *Drain {
+	return &Drain{host: host, readers: readers, logger: logger, over: make(chan struct{})}
 }
 
 // State is how far a server is.
@@ -47,7 +55,8 @@ type State struct {
 	execution.Counts
 }
 
-// Begin takes no new commands from now on, and waits for those that were taken, for a time at most. Then Over is
+// Begin takes no new commands from now on, and waits for those that were taken, for a time at most, and then for the
+// readers that do not have all of their output, half a minute at most and no longer than that time. Then Over is
 // closed. Begun again, it waits for the new time. The error is reprise.ErrInvalid for a time that is not positive or
 // above Longest.
 func (d *Drain) Begin(atMost time.Duration) error {
@@ -80,6 +89,9 @@ func (d *Drain) wait(ctx context.Context, atMost time.Duration) {
 	bounded, cancel := context.WithTimeout(ctx, atMost)
 	defer cancel()
 	err := d.host.Drain(bounded)
+	if err == nil {
+		d.letRead(bounded)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if ctx.Err() != nil {
@@ -91,11 +103,26 @@ func (d *Drain) wait(ctx context.Context, atMost time.Duration) {
 	default:
 	}
 	d.logger.Info("drained", "running", d.host.Counts().Running, "in_time", err == nil,
-		"took", time.Since(d.since).Round(time.Millisecond))
+		"readers", d.readers(), "took", time.Since(d.since).Round(time.Millisecond))
 	close(d.over)
 }
 
-// Over is closed when no command runs any more, or the time is over.
+// letRead waits until nobody follows an execution any more. As all of them have ended, each reader ends by itself.
+func (d *Drain) letRead(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lastReaders)
+	defer cancel()
+	ticks := time.NewTicker(look)
+	defer ticks.Stop()
+	for d.readers() > 0 {
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Over is closed when no command runs any more and its readers have all, or the time is over.
 func (d *Drain) Over() <-chan struct{} { return d.over }
 
 // State returns how far the server is.

@@ -72,7 +72,7 @@ func openHost(ctx context.Context, n *Node) (err error) {
 
 // openDrain lets a server finish its work before it stops.
 func openDrain(_ context.Context, n *Node) error {
-	n.drain = drain.New(n.host, n.Logger)
+	n.drain = drain.New(n.host, n.metrics.OutputReaders, n.Logger)
 	n.onClose(func() error { n.drain.Close(); return nil })
 	n.routes = append(n.routes, drain.API{Drain: n.drain})
 	return nil
