@@ -73,13 +73,19 @@ type line struct {
 	positional int        // number of arguments of the verb so far
 	streams    bool       // complete names of streams
 	over       bool       // behind "--", or behind the command of "run"
+	path       string     // what is typed of a path
+	remote     bool       // it began with ":", as cp takes paths of the server
 }
 
 // complete returns the words that can stand in place of the last of words.
 func complete(ctx context.Context, app *kong.Application, words []string) []candidate {
-	current := words[len(words)-1]
-	at := readLine(app, words[:len(words)-1])
-	if current == "=" { // bash makes a word of it
+	current, before := words[len(words)-1], words[:len(words)-1]
+	colon := current == ":" || len(before) > 0 && before[len(before)-1] == ":"
+	if colon && current != ":" {
+		before = before[:len(before)-1]
+	}
+	at := readLine(app, before)
+	if current == "=" || current == ":" { // bash makes a word of each
 		current = ""
 	}
 	switch name, value, hasValue := strings.Cut(current, "="); {
@@ -97,7 +103,13 @@ func complete(ctx context.Context, app *kong.Application, words []string) []cand
 	case len(at.node.Children) > 0:
 		return matching(verbs(at.node), current, "")
 	}
-	return matching(at.names(ctx), current, "")
+	at.path, at.remote = strings.CutPrefix(current, ":")
+	at.remote = at.remote || colon
+	list := at.names(ctx)
+	if at.remote && !colon {
+		return matching(list, at.path, ":")
+	}
+	return matching(list, current, "")
 }
 
 // readLine determines the meaning of the words before the cursor.
@@ -166,16 +178,32 @@ func verbs(node *kong.Node) (list []candidate) {
 	return list
 }
 
+// suggested are values of flags that the server judges.
+var suggested = map[string][]string{
+	"isolation": {"none", "limits", "landlock", "bubblewrap"},
+	"network":   {"on", "off"},
+	"language":  {"bash", "javascript", "python"},
+}
+
 // values returns the known values of a flag or an argument.
-func values(flag *kong.Flag) []candidate { return enumOf(flag.Value) }
+func values(flag *kong.Flag) []candidate {
+	if flag.Enum == "" {
+		return candidates(suggested[flag.Name])
+	}
+	return enumOf(flag.Value)
+}
 
 func enumOf(v *kong.Value) (list []candidate) {
 	if v.Enum == "" {
 		return nil
 	}
-	for _, text := range v.EnumSlice() {
-		if text != "" {
-			list = append(list, candidate{word: text})
+	return candidates(v.EnumSlice())
+}
+
+func candidates(words []string) (list []candidate) {
+	for _, word := range words {
+		if word != "" {
+			list = append(list, candidate{word: word})
 		}
 	}
 	return list
@@ -208,13 +236,57 @@ func (l *line) names(ctx context.Context) []candidate {
 	if err != nil {
 		return nil
 	}
+	of, named := namesOf[l.node.Parent.Name]
 	switch {
 	case arg.Name == "stream", arg.Name == "name" && l.streams:
 		return streamNames(ctx, server)
-	case arg.Name == "id", arg.Name == "name":
-		return executionNames(ctx, server)
+	case arg.Name == "path" && l.node.Parent.Name == "files", l.remote && l.node.Name == "cp":
+		return pathNames(ctx, server, l.path)
+	case arg.Name != "id" && arg.Name != "name", l.node.Parent.Name == "secrets":
+		return nil
+	case named:
+		return of(ctx, server)
 	}
-	return nil
+	return executionNames(ctx, server)
+}
+
+// namesOf lists what a group of verbs is about.
+var namesOf = map[string]func(context.Context, *client.Client) []candidate{
+	"interpreter": func(ctx context.Context, server *client.Client) []candidate {
+		list, _ := server.Interpreters(ctx)
+		return each(list, func(i *client.Interpreter) candidate { return candidate{i.ID, i.Language} })
+	},
+	"key": func(ctx context.Context, server *client.Client) []candidate {
+		list, _ := server.Keys().List(ctx)
+		return each(list, func(k *client.Key) candidate { return candidate{k.ID, printable(k.Name)} })
+	},
+	"schedule": func(ctx context.Context, server *client.Client) []candidate {
+		list, _ := server.Schedules().List(ctx)
+		return each(list, func(s *client.Schedule) candidate { return candidate{s.ID, printable(s.Cron)} })
+	},
+	"webhook": func(ctx context.Context, server *client.Client) []candidate {
+		list, _ := server.Webhooks().List(ctx)
+		return each(list, func(w *client.Webhook) candidate { return candidate{w.ID, printable(w.URL)} })
+	},
+}
+
+func each[T any](list []T, of func(*T) candidate) (found []candidate) {
+	for i := range list {
+		found = append(found, of(&list[i]))
+	}
+	return found
+}
+
+// pathNames are the entries of the directory of the server in which a path ends.
+func pathNames(ctx context.Context, server *client.Client, path string) []candidate {
+	dir := path[:strings.LastIndexByte(path, '/')+1]
+	list, _ := server.ListFiles(ctx, strings.TrimSuffix(dir, "/"), completionLimit, "")
+	return each(list.Files, func(f *client.File) candidate {
+		if f.Type == "directory" {
+			return candidate{dir + f.Name() + "/", "directory"}
+		}
+		return candidate{dir + f.Name(), printable(f.Type)}
+	})
 }
 
 // completionLimit bounds the names that are completed.
