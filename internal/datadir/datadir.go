@@ -33,6 +33,8 @@ const (
 	// that know the contents of SecretFile.
 	SocketFile = "mcp.sock"
 	SecretFile = "mcp-secret"
+	// ProfilesFile is the socket on which a server shows profiles of itself.
+	ProfilesFile = "profiles.sock"
 	// TakeOverFile is the socket on which a server hands over its listener, to callers that know the contents of
 	// TakeOverSecretFile.
 	TakeOverFile       = "takeover.sock"

@@ -50,7 +50,7 @@ func Gateway(ctx context.Context, o *Options) (*Node, error) {
 		tokens.Claims = append(tokens.Claims, route.Claims()...)
 	}
 	return open(ctx, o, tokens, []Part{
-		killLeftBehind, openStore, openQuotas, openLog, openMember, openKeys, openAudit, openGate, openReads,
+		openProfiles, killLeftBehind, openStore, openQuotas, openLog, openMember, openKeys, openAudit, openGate, openReads,
 		openUpstreams, manageKeys, manageAudit, openManagement,
 	})
 }

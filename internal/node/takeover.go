@@ -65,14 +65,7 @@ func openHandover(dir *datadir.Dir, given *net.TCPListener, logger *slog.Logger,
 	if h.dir, err = os.Open(dir.Path); err != nil {
 		return h, err
 	}
-	path := within(h.dir, datadir.TakeOverFile)
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a killed process
-		return h, err
-	}
-	if h.listener, err = new(net.ListenConfig).Listen(context.Background(), "unix", path); err != nil {
-		return h, err
-	}
-	if err = os.Chmod(path, 0o600); err != nil {
+	if h.listener, err = listenIn(h.dir, datadir.TakeOverFile); err != nil {
 		return h, err
 	}
 	h.serving.Go(h.serve)

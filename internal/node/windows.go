@@ -88,14 +88,7 @@ func listenWindows(n *Node, keepAlive time.Duration) (w *windows, err error) {
 	if w.dir, err = os.Open(n.dir.Path); err != nil {
 		return w, err
 	}
-	path := within(w.dir, datadir.SocketFile)
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) { // left by a killed process
-		return w, err
-	}
-	if w.listener, err = new(net.ListenConfig).Listen(context.Background(), "unix", path); err != nil {
-		return w, err
-	}
-	if err = os.Chmod(path, 0o600); err != nil {
+	if w.listener, err = listenIn(w.dir, datadir.SocketFile); err != nil {
 		return w, err
 	}
 	w.handler, err = mcphttp.New(n.log, n.tools.tools.Backend(), &mcphttp.Options{
@@ -154,6 +147,22 @@ func within(dir *os.File, name string) string {
 		return fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), name)
 	}
 	return filepath.Join(dir.Name(), name)
+}
+
+// listenIn listens on a socket in a directory that only our user can open. One of a killed process gives way.
+func listenIn(dir *os.File, name string) (net.Listener, error) {
+	path := within(dir, name)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	listener, err := new(net.ListenConfig).Listen(context.Background(), "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return listener, nil
 }
 
 // WindowsURL is the URL of the endpoint, for a client that dials the socket whatever the host.
