@@ -50,8 +50,8 @@ func Gateway(ctx context.Context, o *Options) (*Node, error) {
 		tokens.Claims = append(tokens.Claims, route.Claims()...)
 	}
 	return open(ctx, o, tokens, []Part{
-		openProfiles, killLeftBehind, openStore, openQuotas, openLog, openMember, openKeys, openAudit, openGate, openReads,
-		openUpstreams, manageKeys, manageAudit, openManagement,
+		openProfiles, killLeftBehind, openStore, openQuotas, openLog, openMember, openKeys, openAudit, openGate,
+		openReads, openUpstreams, manageKeys, manageAudit, openManagement,
 	})
 }
 

@@ -40,8 +40,8 @@ func Serve(ctx context.Context, o *Options) (*Node, error) {
 func serveParts() []Part {
 	return []Part{
 		withConsole, openTracer, openStore, openQuotas, openLog, openMember, openKeys, openAudit, openLogins, openGate,
-		openProfiles, openHost, separateTenants, openDrain, openReads, openUpkeep, openFiles, openTools, openWindows, openWebhooks,
-		openSchedules, openRoster, manageKeys, manageAudit, openDuties, openMeter, openAPI,
+		openProfiles, openHost, separateTenants, openDrain, openReads, openUpkeep, openFiles, openTools, openWindows,
+		openWebhooks, openSchedules, openRoster, manageKeys, manageAudit, openDuties, openMeter, openAPI,
 	}
 }
 
