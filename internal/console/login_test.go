@@ -175,3 +175,19 @@ func (p *page) cookies() []string {
 	}
 	return values
 }
+
+// TestLoginThatHasEnded: a person whose key is revoked is told why they see the login again.
+func TestLoginThatHasEnded(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	made := s.call("POST", "/v1/keys", map[string]any{"name": "guest", "scopes": []string{"read"}})
+	admin := s.token
+	s.token = made["key"].(string)
+	p := s.login(startBrowser(t), 1280, 800, "#/executions")
+	p.text("Nothing has run yet")
+	s.token = admin
+	s.call("DELETE", "/v1/keys/"+made["id"].(string), nil)
+	p.text("Your login has ended: ")
+	p.text("the credential was revoked")
+	p.clean(s.url)
+}

@@ -58,7 +58,7 @@ func TestLoginWithToken(t *testing.T) {
 	p.text("Log in")
 	p.fill("input[type=password]", "not-the-token-of-this-server")
 	p.press("Enter")
-	p.text("That is not the token of this server.")
+	p.text("That is not the token of this server")
 	p.fill("input[type=password]", s.token)
 	p.press("Enter")
 	p.text("Nothing has run yet")
@@ -70,7 +70,7 @@ func TestLoginWithToken(t *testing.T) {
 	p.text("Log in")
 
 	p.visit(s.url + "/?wrong#token=wrong-wrong-wrong-wrong")
-	p.text("That is not the token of this server.")
+	p.text("That is not the token of this server")
 	p.clean(s.url)
 }
 

@@ -37,10 +37,10 @@ export function withLogin(init: HeadersInit = {}): Headers {
   return headers
 }
 
-/** Whoever wants to know that the login is no longer good. */
-let onLoggedOut: () => void = () => {}
+/** Whoever wants to know that the login is no longer good, and why. */
+let onLoggedOut: (why: Problem) => void = () => {}
 
-export function watchLogin(loggedOut: () => void): void {
+export function watchLogin(loggedOut: (why: Problem) => void): void {
   onLoggedOut = loggedOut
 }
 
@@ -59,7 +59,7 @@ export async function send(path: string, init: RequestInit = {}): Promise<Respon
   const problem = await refusal(response)
   const own = !headers.has('Authorization') && path !== '/v1/login'
   // A newer login may have begun meanwhile.
-  if (problem.code === 'unauthenticated' && own && sent === theLogin.secret) onLoggedOut()
+  if (problem.code === 'unauthenticated' && own && sent === theLogin.secret) onLoggedOut(problem)
   throw problem
 }
 

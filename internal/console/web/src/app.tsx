@@ -27,7 +27,9 @@ export function App({ token }: { token: string }) {
   const [problem, setProblem] = useState<Problem>()
   const [offered, setOffered] = useState(token)
   const [refused, setRefused] = useState<Problem>()
-  const out = () => {
+  const [ended, setEnded] = useState<Problem>()
+  const out = (why?: Problem) => {
+    setEnded(theLogin.secret === '' ? undefined : why)
     theLogin.end()
     setLogin('out')
   }
@@ -58,7 +60,7 @@ export function App({ token }: { token: string }) {
     }
     return <OfferPage token={offered} loggedIn={login === 'in'} onAnswer={answer} />
   }
-  if (login === 'out') return <LoginPage refused={refused} onIn={() => setLogin('in')} />
+  if (login === 'out') return <LoginPage ended={ended} refused={refused} onIn={() => setLogin('in')} />
   return <Shell onOut={out} />
 }
 
@@ -151,7 +153,7 @@ function Named({ who: { principal, tenant } }: { who: Who }) {
   )
 }
 
-function LoginPage({ refused, onIn }: { refused: Problem | undefined; onIn: () => void }) {
+function LoginPage({ ended, refused, onIn }: { ended: Problem | undefined; refused: Problem | undefined; onIn: () => void }) {
   const [token, setToken] = useState('')
   const login = useAction(async () => {
     await logIn(token.trim())
@@ -171,10 +173,13 @@ function LoginPage({ refused, onIn }: { refused: Problem | undefined; onIn: () =
         <h1>
           <Mark /> Reprise
         </h1>
-        <p>The server wants to know that you may use it. Its token is in the file that it named when it was started:</p>
-        <pre class="mono">cat ~/.local/state/reprise/token</pre>
+        {ended && !problem && <p class="problem" role="alert">Your login has ended: {ended.detail || ended.title}.</p>}
+        <p>
+          The server wants to know that you may use it. Take its token, from the file that it named when it was started (<code>token in …</code>), or an API key that
+          somebody has given you.
+        </p>
         <label class="field">
-          <span>Token</span>
+          <span>Token or API key</span>
           <input
             type="password"
             class="mono"
@@ -186,7 +191,7 @@ function LoginPage({ refused, onIn }: { refused: Problem | undefined; onIn: () =
           />
         </label>
         {problem?.code === 'unauthenticated' ? (
-          <p class="problem" role="alert">That is not the token of this server.</p>
+          <p class="problem" role="alert">That is not the token of this server, and no API key that is in use.</p>
         ) : (
           <ProblemBox problem={problem} />
         )}
