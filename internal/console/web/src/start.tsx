@@ -115,6 +115,7 @@ function Form({ earlier }: { earlier: Execution | undefined }) {
         <input type="checkbox" checked={open || tty} disabled={tty} onChange={(event) => setOpen(event.currentTarget.checked)} />
         <span>Keep stdin open, to type into it</span>
       </label>
+      {earlier && <p class="soft">Isolation, network and limits are the server's own, whatever the earlier run had.</p>}
       <ProblemBox problem={start.problem} onClose={start.clear} />
       <p class="actions">
         <button type="submit" class="primary" disabled={start.busy}>
