@@ -49,4 +49,29 @@ var survivorMutants = []mutant{
 		file: "sse/ssehttp/conn.go", old: "if c.sent != nil && c.Err() == nil {", new: "if c.sent != nil {",
 		pkg: "./sse/ssehttp", run: "TestWhatFailedIsNotSent",
 	},
+	{
+		name: "a store of other names keeps its epochs", rule: "G1, G3 of older files put back",
+		file: "internal/upkeep/starts.go", old: "	if s.name == \"\" && (kept", new: "	if false && (kept",
+		pkg: "./internal/upkeep", run: "TestOlderFilesPutBackKeepContract",
+	},
+	{
+		name: "a crash between both names is taken for older files", rule: "epochs stay where nothing is lost",
+		file: "internal/upkeep/starts.go", old: "[]string{kept.Name, kept.Before}", new: "[]string{kept.Name}",
+		pkg: "./internal/upkeep", run: "TestEpochsAreKeptOrNotByNamesOfStarts",
+	},
+	{
+		name: "the file keeps the name before", rule: "G1, G3 of older files put back",
+		file: "internal/upkeep/starts.go", old: "return n == s.name })", new: "return false })",
+		pkg: "./internal/upkeep", run: "TestEpochsAreKeptOrNotByNamesOfStarts",
+	},
+	{
+		name: "a killed server has recorded no name since its start", rule: "G1, G3 of older files put back",
+		file: "internal/upkeep/starts.go", old: "				if s.used.Load() {", new: "				if false {",
+		pkg: "./internal/upkeep", run: "TestNameChangesAfterAppends",
+	},
+	{
+		name: "an open log goes on in its epoch", rule: "G1, G3 of older files put back",
+		file: "store/logstore/state.go", old: "		st.info.Renew(r.epoch)\n", new: "",
+		pkg: "./internal/upkeep", run: "TestOlderFilesPutBackKeepContract",
+	},
 }

@@ -114,6 +114,8 @@ func (s *state) apply(r *record, seg *segment) error {
 		return s.move(st, r, seg)
 	case kindConfigure:
 		s.configure(st, r)
+	case kindRenew:
+		st.info.Renew(r.epoch)
 	default:
 		return s.append(st, r, seg)
 	}
