@@ -74,4 +74,33 @@ var survivorMutants = []mutant{
 		file: "store/logstore/state.go", old: "		st.info.Renew(r.epoch)\n", new: "",
 		pkg: "./internal/upkeep", run: "TestOlderFilesPutBackKeepContract",
 	},
+	{
+		name: "a segment goes before its frames are acknowledged", rule: "G5: output that no server has yet",
+		file: "internal/execution/supervisor/writer.go", old: "		if s.last > w.acked || len(",
+		new: "		if len(",
+		pkg: "./internal/execution/supervisor", run: "TestFramesThatAreNotAcknowledgedStay",
+	},
+	{
+		name: "a full disk takes frames that are not acknowledged", rule: "G5: output that no server has yet",
+		file: "internal/execution/supervisor/writer.go", old: "	if w.acked != w.tail {", new: "	if false {",
+		pkg: "./internal/execution/supervisor", run: "TestFramesThatAreNotAcknowledgedStay",
+	},
+	{
+		name: "a run whose supervisor was killed has all output", rule: "G5: what is missing is told",
+		file: "internal/execution/adopt.go", old: "		e.OutputTruncated = true // what was in its memory\n",
+		new: "",
+		pkg: "./internal/execution", run: "TestProcessesLeftByKilledSupervisor",
+	},
+	{
+		name: "Go: a bare id of another epoch may go back", rule: "client rule 2",
+		file: "client/track.go", old: "	case t.isRenewed(c.Epoch) && c.Seq <= t.seq:\n", new: "	case false:\n",
+		pkg: "./client", run: "TestAnotherEpochNeverGoesBack",
+	},
+	{
+		name: "postgres locks rows in the order of the requests", rule: "Append: calls do not block each other",
+		file: "store/pgstore/append.go",
+		old:  "	slices.SortFunc(c.order, func(a, b int) int { return compareKeys(reqs[a].Key, reqs[b].Key) })\n",
+		new:  "",
+		pkg:  "./store/pgstore", run: "TestRowsAreLockedInOrder",
+	},
 }
