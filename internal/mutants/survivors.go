@@ -71,7 +71,7 @@ var survivorMutants = []mutant{
 	},
 	{
 		name: "an open log goes on in its epoch", rule: "G1, G3 of older files put back",
-		file: "store/logstore/state.go", old: "		st.info.Renew(r.epoch)\n", new: "",
+		file: "store/logstore/state.go", old: "		st.renew(r.epoch)\n", new: "",
 		pkg: "./internal/upkeep", run: "TestOlderFilesPutBackKeepContract",
 	},
 	{
@@ -102,5 +102,21 @@ var survivorMutants = []mutant{
 		old:  "	slices.SortFunc(c.order, func(a, b int) int { return compareKeys(reqs[a].Key, reqs[b].Key) })\n",
 		new:  "",
 		pkg:  "./store/pgstore", run: "TestRowsAreLockedInOrder",
+	},
+	{
+		name: "batches that were dropped are found in their chunk", rule: "docs/storage-log.md: memory",
+		file: "store/logstore/places.go", old: "			if i >= skip && !yield(b) {",
+		new: "			if i >= 0 && !yield(b) {",
+		pkg: "./store/logstore", run: "TestPlacesAreThoseOfSlice",
+	},
+	{
+		name: "two keys with one hash are one stream", rule: "Read: the stream of the key",
+		file: "store/logstore/stream.go", old: "; st != nil && st.key() == key {", new: "; st != nil {",
+		pkg: "./store/logstore", run: "TestKeysOfOneHash",
+	},
+	{
+		name: "a list has no numbers far from the last", rule: "List: each stream exactly once",
+		file: "internal/listing/order.go", old: " || !o.parts[last].takes(number) {", new: " {",
+		pkg: "./internal/listing", run: "TestNumbersFarApart",
 	},
 }

@@ -38,7 +38,7 @@ func (s *Store) openStreams() (ids []uint64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for id, st := range s.byID {
-		if !st.isMark() && st.info.End == nil {
+		if !st.mark && st.end == nil {
 			ids = append(ids, id)
 		}
 	}
@@ -50,7 +50,7 @@ func (g *group) renew(ids []uint64) (n int, err error) {
 	for _, id := range ids {
 		st := g.s.byID[id]
 		switch {
-		case st == nil || st.isMark() || st.info.End != nil:
+		case st == nil || st.mark || st.end != nil:
 			continue // ended or removed meanwhile
 		case st.group == g.number:
 			return 0, errLater
