@@ -7,10 +7,12 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"time"
 
 	"reprise"
 	"reprise/client"
+	"reprise/internal/datadir"
 	"reprise/internal/storeurl"
 	"reprise/internal/upkeep"
 )
@@ -135,6 +137,9 @@ func (c *restoreCmd) Run(ctx context.Context, asked *stops) error {
 	started := time.Now()
 	result, err := upkeep.Restore(ctx, c.File, upkeep.Innermost(to.store), report.progress)
 	report.bar.end()
+	if err == nil && to.dir != nil {
+		err = upkeep.RecordStart(ctx, to.store, filepath.Join(to.data(), datadir.StartsFile))
+	}
 	if err == nil {
 		err = report.report(&result, time.Since(started))
 	}

@@ -10,6 +10,7 @@ import (
 	"reprise"
 	"reprise/internal/storeurl"
 	"reprise/internal/transfer"
+	"reprise/internal/upkeep"
 )
 
 // storeCopyCmd copies one store into another.
@@ -60,6 +61,9 @@ func (c *storeCopyCmd) Run(ctx context.Context, asked *stops) error {
 		Tenant: c.Tenant, Parallel: c.Parallel, Progress: c.progress,
 	})
 	c.bar.end()
+	if err == nil && c.Tenant == "" && len(result.Moving)+len(result.Failed) == 0 {
+		err = upkeep.CopyStart(ctx, from.store, to.store)
+	}
 	return errors.Join(err, c.report(&result, time.Since(started)), from.close(), to.close())
 }
 

@@ -26,37 +26,42 @@ type rewriter struct {
 // comment is longer than any buffer, and shorter than the lines that a client accepts.
 const comment = 10 << 20
 
-// rewriters are what a client must read through.
-var rewriters = []rewriter{
-	{what: "informational answers", early: "HTTP/1.1 103 Early Hints\r\nLink: </x>; rel=preload\r\n\r\nHTTP/1.1 102 X\r\n\r\n"},
-	{what: "fields that come twice", head: func(h http.Header) {
-		for name, values := range h {
-			if name == "Content-Type" || strings.HasPrefix(name, "Stream-") {
-				h[name] = append(values, values...)
+// rewriters returns what a client must read through.
+func rewriters() []rewriter {
+	return []rewriter{
+		{
+			what:  "informational answers",
+			early: "HTTP/1.1 103 Early Hints\r\nLink: </x>; rel=preload\r\n\r\nHTTP/1.1 102 X\r\n\r\n",
+		},
+		{what: "fields that come twice", head: func(h http.Header) {
+			for name, values := range h {
+				if name == "Content-Type" || strings.HasPrefix(name, "Stream-") {
+					h[name] = append(values, values...)
+				}
 			}
-		}
-	}},
-	{what: "another charset", head: func(h http.Header) {
-		h.Set("Content-Type", `Text/Event-Stream; charset=latin1; charset="utf-16"; q`)
-	}},
-	{what: "Content-Encoding: none", head: func(h http.Header) { h.Set("Content-Encoding", "none") }},
-	{what: "a header without fields that it does not know", head: func(h http.Header) {
-		for name := range h {
-			if name != "Content-Type" && !strings.HasPrefix(name, "Access-Control-") {
-				h.Del(name)
+		}},
+		{what: "another charset", head: func(h http.Header) {
+			h.Set("Content-Type", `Text/Event-Stream; charset=latin1; charset="utf-16"; q`)
+		}},
+		{what: "Content-Encoding: none", head: func(h http.Header) { h.Set("Content-Encoding", "none") }},
+		{what: "a header without fields that it does not know", head: func(h http.Header) {
+			for name := range h {
+				if name != "Content-Type" && !strings.HasPrefix(name, "Access-Control-") {
+					h.Del(name)
+				}
 			}
-		}
-	}},
-	{what: "fields of events in another order", block: func(b string) string {
-		lines := strings.Split(strings.TrimSuffix(b, "\n\n"), "\n")
-		slices.Reverse(lines)
-		text := strings.ReplaceAll(strings.Join(lines, "\n"), "\nid: ", "\nid:")
-		return ": a comment\n" + text + "\nunknown: field\n:\nretry: 1\nnocolon\n\n"
-	}},
-	{what: "a byte order mark, and lines that end with CR", begin: "\ufeff", block: func(b string) string {
-		return strings.ReplaceAll(b, "\n", "\r")
-	}},
-	{what: "a long comment", begin: ":" + strings.Repeat("x", comment) + "\n"},
+		}},
+		{what: "fields of events in another order", block: func(b string) string {
+			lines := strings.Split(strings.TrimSuffix(b, "\n\n"), "\n")
+			slices.Reverse(lines)
+			text := strings.ReplaceAll(strings.Join(lines, "\n"), "\nid: ", "\nid:")
+			return ": a comment\n" + text + "\nunknown: field\n:\nretry: 1\nnocolon\n\n"
+		}},
+		{what: "a byte order mark, and lines that end with CR", begin: "\ufeff", block: func(b string) string {
+			return strings.ReplaceAll(b, "\n", "\r")
+		}},
+		{what: "a long comment", begin: ":" + strings.Repeat("x", comment) + "\n"},
+	}
 }
 
 // rewritten follows a stream through each of the rewriters, which also end the first answers early.
@@ -69,15 +74,16 @@ func rewritten(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	return each(len(rewriters), 1, func(i int) error {
-		h := r.relay(&rewriters[i], nil)
+	all := rewriters()
+	return each(len(all), 1, func(i int) error {
+		h := r.relay(&all[i], nil)
 		addr, closeIt, err := serve(h)
 		if err != nil {
 			return err
 		}
 		defer closeIt()
 		if err := r.exactly(r.follow(addr, r.name, nil), want); err != nil {
-			return fmt.Errorf("%s: %w", rewriters[i].what, err)
+			return fmt.Errorf("%s: %w", all[i].what, err)
 		}
 		return nil
 	})

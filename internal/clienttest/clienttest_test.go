@@ -15,6 +15,7 @@ import (
 var programs struct{ reprise, service string }
 
 func TestMain(m *testing.M) {
+	heapAtStart = heap()
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "clienttest-")
 		if err != nil {

@@ -26,6 +26,8 @@ const (
 	LockFile      = "lock"
 	// LoginsFile records ended logins, for a server with an unshared store.
 	LoginsFile = "logins"
+	// StartsFile has the names of the newest starts with each unshared store that was used with the directory.
+	StartsFile = "starts"
 	RunsDir    = "runs"       // of supervisors
 	UsersFile  = "users.json" // the user of each tenant, with --run-as-range
 	WatchesDir = "watches"    // the states of watches of files

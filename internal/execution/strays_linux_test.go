@@ -92,6 +92,9 @@ func TestProcessesLeftByKilledSupervisor(t *testing.T) {
 		if x.ProcessesLeft == sealed {
 			t.Errorf("%s: processes left %t, isolation %+v", level, x.ProcessesLeft, x.Isolation)
 		}
+		if !x.OutputTruncated {
+			t.Errorf("%s: output that the supervisor had in memory is not told to be missing", level)
+		}
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it is the child of another process now
 	}
 }

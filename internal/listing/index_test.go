@@ -73,3 +73,23 @@ func TestPagesHaveEveryStreamOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestNumbersFarApart: numbers of streams that are more than 32 bits apart, with others removed between them.
+func TestNumbersFarApart(t *testing.T) {
+	var x Index
+	key := reprise.StreamKey{Tenant: "t", Name: "s"}
+	numbers := []uint64{1, 2, 1<<32 + 1, 1<<32 + 2, 1<<33 + 1, 1 << 34, 1<<34 + 1<<32 - 1, 1 << 60}
+	for _, number := range numbers {
+		x.Add(key, number)
+	}
+	for len(numbers) > 0 {
+		want := slices.Clone(numbers)
+		slices.Reverse(want)
+		if got, _, err := x.Page(reprise.ListQuery{Limit: 100}, 1<<60); !slices.Equal(got, want) {
+			t.Errorf("%d, %v, want %d", got, err, want)
+		}
+		i := len(numbers) / 2
+		x.Remove(key, numbers[i])
+		numbers = slices.Delete(numbers, i, i+1)
+	}
+}

@@ -2,6 +2,7 @@ package listing
 
 import (
 	"iter"
+	"math"
 	"slices"
 	"sort"
 )
@@ -15,40 +16,60 @@ const maxPart = 256
 // rather than pointers spare the search a cache miss at each step, and the garbage
 // collector most of the work.
 type order struct {
-	parts [][]uint64
+	parts []part
 }
+
+// part has the numbers of up to maxPart streams, less base, in half the memory.
+type part struct {
+	base  uint64
+	above []uint32
+}
+
+func (p *part) last() uint64 { return p.base + uint64(p.above[len(p.above)-1]) }
+
+// takes reports whether number can be in p.
+func (p *part) takes(number uint64) bool { return number-p.base <= math.MaxUint32 }
 
 func (o *order) empty() bool { return len(o.parts) == 0 }
 
 // add puts the newest stream of all at the end.
 func (o *order) add(number uint64) {
 	last := len(o.parts) - 1
-	if last < 0 || len(o.parts[last]) == maxPart {
-		o.parts = append(o.parts, nil)
+	if last < 0 || len(o.parts[last].above) == maxPart || !o.parts[last].takes(number) {
+		o.parts = append(o.parts, part{base: number})
 		last++
 	}
-	o.parts[last] = append(o.parts[last], number)
+	p := &o.parts[last]
+	p.above = append(p.above, uint32(number-p.base))
 }
 
 // find returns the place of the first stream whose number is at least number.
-func (o *order) find(number uint64) (part, i int) {
-	part = sort.Search(len(o.parts), func(k int) bool { return o.parts[k][len(o.parts[k])-1] >= number })
-	if part < len(o.parts) {
-		i, _ = slices.BinarySearch(o.parts[part], number)
+func (o *order) find(number uint64) (k, i int) {
+	k = sort.Search(len(o.parts), func(k int) bool { return o.parts[k].last() >= number })
+	if k < len(o.parts) && number > o.parts[k].base {
+		i, _ = slices.BinarySearch(o.parts[k].above, uint32(number-o.parts[k].base))
 	}
-	return part, i
+	return k, i
 }
 
 // remove takes out a stream, which is there. Parts that have become small
 // are put together, so that no more than half of the room is wasted.
 func (o *order) remove(number uint64) {
 	k, i := o.find(number)
-	o.parts[k] = slices.Delete(o.parts[k], i, i+1)
-	switch {
-	case len(o.parts[k]) == 0:
+	p := &o.parts[k]
+	p.above = slices.Delete(p.above, i, i+1)
+	if len(p.above) == 0 {
 		o.parts = slices.Delete(o.parts, k, k+1)
-	case k+1 < len(o.parts) && len(o.parts[k])+len(o.parts[k+1]) <= maxPart/2:
-		o.parts[k] = append(o.parts[k], o.parts[k+1]...)
+		return
+	}
+	if k+1 == len(o.parts) {
+		return
+	}
+	next := &o.parts[k+1]
+	if len(p.above)+len(next.above) <= maxPart/2 && p.takes(next.last()) {
+		for _, above := range next.above {
+			p.above = append(p.above, uint32(next.base+uint64(above)-p.base))
+		}
 		o.parts = slices.Delete(o.parts, k+1, k+2)
 	}
 }
@@ -56,17 +77,17 @@ func (o *order) remove(number uint64) {
 // before yields the streams whose number is below number, the newest first.
 func (o *order) before(number uint64) iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
-		part, i := o.find(number)
+		k, i := o.find(number)
 		for {
 			for i--; i >= 0; i-- {
-				if !yield(o.parts[part][i]) {
+				if !yield(o.parts[k].base + uint64(o.parts[k].above[i])) {
 					return
 				}
 			}
-			if part--; part < 0 {
+			if k--; k < 0 {
 				return
 			}
-			i = len(o.parts[part])
+			i = len(o.parts[k].above)
 		}
 	}
 }

@@ -268,6 +268,8 @@ type markerData struct {
 	Format int `json:"format"`
 	// Wrappers lists the wrappers, outermost first.
 	Wrappers []Mark `json:"wrappers"`
+	// Start is the zero value in a store that no server has recorded a start in.
+	Start Start `json:"start,omitzero"`
 }
 
 // marker is a marker as it was read.
@@ -275,6 +277,7 @@ type marker struct {
 	epoch    reprise.Epoch // "" where there is no stream
 	tail     uint64
 	wrappers []Mark
+	start    Start
 }
 
 func (m *marker) created() bool { return m.epoch != "" }
@@ -298,7 +301,8 @@ func readMarker(ctx context.Context, home reprise.Store) (m marker, err error) {
 			return m, nil
 		}
 		if len(page.Batches) > 0 {
-			m.wrappers, err = decodeMarker(page.Batches[len(page.Batches)-1])
+			data, err := decodeMarker(page.Batches[len(page.Batches)-1])
+			m.wrappers, m.start = data.Wrappers, data.Start
 			return m, err
 		}
 		after = m.tail - 1
@@ -306,21 +310,20 @@ func readMarker(ctx context.Context, home reprise.Store) (m marker, err error) {
 }
 
 // decodeMarker reads the newest event of b.
-func decodeMarker(b reprise.Batch) ([]Mark, error) {
-	var data markerData
+func decodeMarker(b reprise.Batch) (data markerData, err error) {
 	for e, err := range reprise.Records(b) {
 		if err == nil {
 			err = json.Unmarshal(e.Data, &data)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%w: the marker of the wrappers cannot be read: %v", reprise.ErrInvalid, err)
+			return data, fmt.Errorf("%w: the marker of the wrappers cannot be read: %v", reprise.ErrInvalid, err)
 		}
 	}
 	if data.Format != markerFormat {
-		return nil, fmt.Errorf("%w: the marker of the wrappers has the format %d, written by a newer version",
+		return data, fmt.Errorf("%w: the marker of the wrappers has the format %d, written by a newer version",
 			reprise.ErrInvalid, data.Format)
 	}
-	return data.Wrappers, nil
+	return data, nil
 }
 
 // write replaces the marker. The error wraps ErrConflict or ErrNotFound if another process has done so since it was
@@ -329,7 +332,7 @@ func (m *marker) write(ctx context.Context, home reprise.Store, wrappers []Mark)
 	if wrappers == nil {
 		wrappers = []Mark{}
 	}
-	text, err := json.Marshal(markerData{markerFormat, wrappers})
+	text, err := json.Marshal(markerData{markerFormat, wrappers, m.start})
 	if err != nil {
 		return err
 	}

@@ -220,8 +220,8 @@ var storeMutants = []mutant{
 	},
 	{
 		name: "the log sweeps by the expiry before", rule: "Sweep removes streams whose End.Expires is not after now",
-		file: "store/logstore/configure.go", old: "	s.queue.remove(st)\n	st.info.End = &end\n	s.queue.add(st)\n",
-		new: "	st.info.End = &end\n",
+		file: "store/logstore/configure.go", old: "	s.queue.remove(st)\n	st.end = &end\n	s.queue.add(st)\n",
+		new: "	st.end = &end\n",
 		pkg: "./store/logstore", run: "TestStoreKeepsContract/configure/swept",
 	},
 	{

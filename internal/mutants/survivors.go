@@ -49,4 +49,80 @@ var survivorMutants = []mutant{
 		file: "sse/ssehttp/conn.go", old: "if c.sent != nil && c.Err() == nil {", new: "if c.sent != nil {",
 		pkg: "./sse/ssehttp", run: "TestWhatFailedIsNotSent",
 	},
+	{
+		name: "a store of other names keeps its epochs", rule: "G1, G3 of older files put back",
+		file: "internal/upkeep/starts.go", old: "	if s.name == \"\" && (kept", new: "	if false && (kept",
+		pkg: "./internal/upkeep", run: "TestOlderFilesPutBackKeepContract",
+	},
+	{
+		name: "a crash between both names is taken for older files", rule: "epochs stay where nothing is lost",
+		file: "internal/upkeep/starts.go", old: "[]string{kept.Name, kept.Before}", new: "[]string{kept.Name}",
+		pkg: "./internal/upkeep", run: "TestEpochsAreKeptOrNotByNamesOfStarts",
+	},
+	{
+		name: "the file keeps the name before", rule: "G1, G3 of older files put back",
+		file: "internal/upkeep/starts.go", old: "return n == s.name })", new: "return false })",
+		pkg: "./internal/upkeep", run: "TestEpochsAreKeptOrNotByNamesOfStarts",
+	},
+	{
+		name: "a killed server has recorded no name since its start", rule: "G1, G3 of older files put back",
+		file: "internal/upkeep/starts.go", old: "				if s.used.Load() {", new: "				if false {",
+		pkg: "./internal/upkeep", run: "TestNameChangesAfterAppends",
+	},
+	{
+		name: "an open log goes on in its epoch", rule: "G1, G3 of older files put back",
+		file: "store/logstore/state.go", old: "		st.renew(r.epoch)\n", new: "",
+		pkg: "./internal/upkeep", run: "TestOlderFilesPutBackKeepContract",
+	},
+	{
+		name: "a segment goes before its frames are acknowledged", rule: "G5: output that no server has yet",
+		file: "internal/execution/supervisor/writer.go", old: "		if s.last > w.acked || len(",
+		new: "		if len(",
+		pkg: "./internal/execution/supervisor", run: "TestFramesThatAreNotAcknowledgedStay",
+	},
+	{
+		name: "a full disk takes frames that are not acknowledged", rule: "G5: output that no server has yet",
+		file: "internal/execution/supervisor/writer.go", old: "	if w.acked != w.tail {", new: "	if false {",
+		pkg: "./internal/execution/supervisor", run: "TestFramesThatAreNotAcknowledgedStay",
+	},
+	{
+		name: "a run whose supervisor was killed has all output", rule: "G5: what is missing is told",
+		file: "internal/execution/adopt.go", old: "		e.OutputTruncated = true // what was in its memory\n",
+		new: "",
+		pkg: "./internal/execution", run: "TestProcessesLeftByKilledSupervisor",
+	},
+	{
+		name: "Go: a bare id of another epoch may go back", rule: "client rule 2",
+		file: "client/track.go", old: "	case t.isRenewed(c.Epoch) && c.Seq <= t.seq:\n", new: "	case false:\n",
+		pkg: "./client", run: "TestAnotherEpochNeverGoesBack",
+	},
+	{
+		name: "postgres locks rows in the order of the requests", rule: "Append: calls do not block each other",
+		file: "store/pgstore/append.go",
+		old:  "	slices.SortFunc(c.order, func(a, b int) int { return compareKeys(reqs[a].Key, reqs[b].Key) })\n",
+		new:  "",
+		pkg:  "./store/pgstore", run: "TestRowsAreLockedInOrder",
+	},
+	{
+		name: "batches that were dropped are found in their chunk", rule: "docs/storage-log.md: memory",
+		file: "store/logstore/places.go", old: "			if i >= skip && !yield(b) {",
+		new: "			if i >= 0 && !yield(b) {",
+		pkg: "./store/logstore", run: "TestPlacesAreThoseOfSlice",
+	},
+	{
+		name: "two keys with one hash are one stream", rule: "Read: the stream of the key",
+		file: "store/logstore/stream.go", old: "; st != nil && st.key() == key {", new: "; st != nil {",
+		pkg: "./store/logstore", run: "TestKeysOfOneHash",
+	},
+	{
+		name: "a list has no numbers far from the last", rule: "List: each stream exactly once",
+		file: "internal/listing/order.go", old: " || !o.parts[last].takes(number) {", new: " {",
+		pkg: "./internal/listing", run: "TestNumbersFarApart",
+	},
+	{
+		name: "a case of check-client takes 10 MiB in every process", rule: "memory of a process at rest",
+		file: "internal/clienttest/cases_proxies.go", old: "func rewriters() []rewriter {\n",
+		new: "var kept = rewriters()\n\nfunc rewriters() []rewriter {\n",
+		pkg: "./internal/clienttest", run: "TestCasesTakeNoMemoryBeforeTheyRun",
+	},
 }

@@ -17,6 +17,7 @@ import (
 	"reprise/internal/quota"
 	"reprise/internal/serverproof"
 	"reprise/internal/storeurl"
+	"reprise/internal/upkeep"
 	"reprise/replica"
 	"reprise/store/storewrap"
 )
@@ -30,6 +31,11 @@ func openStore(ctx context.Context, n *Node) (err error) {
 	}
 	n.store = storewrap.Observe(n.store, n.metrics.StoreCalled)
 	n.onClose(n.store.Close)
+	n.starts, err = upkeep.OpenStarts(ctx, n.store, filepath.Join(n.dir.Path, datadir.StartsFile), n.Logger)
+	if err != nil {
+		return err
+	}
+	n.onClose(n.starts.Close)
 	return nil
 }
 
@@ -46,6 +52,11 @@ func openQuotas(_ context.Context, n *Node) error {
 func openLog(ctx context.Context, n *Node) (err error) {
 	opts := n.Log
 	opts.Keys, opts.Quota, opts.Hooks, opts.Logger = n.cursors, n.quotas.kept, n.metrics.LogHooks(), n.Logger
+	counted := opts.Hooks.Committed
+	opts.Hooks.Committed = func(c reprise.CommitInfo) {
+		counted(c)
+		n.starts.Used()
+	}
 	if n.log, err = reprise.Open(ctx, n.store, &opts); err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ import (
 	"reprise/internal/quota"
 	"reprise/internal/reads"
 	"reprise/internal/schedule"
+	"reprise/internal/upkeep"
 	"reprise/internal/web"
 	"reprise/internal/webhook"
 	"reprise/replica"
@@ -138,6 +139,7 @@ type Node struct {
 	quotas    *quotas
 	tracer    *otlp.Tracer // nil for none
 	store     reprise.Store
+	starts    *upkeep.Starts
 	log       *reprise.Log
 	member    *replica.Member  // nil where there can be no other replicas
 	keys      *apikey.Registry // nil where everybody is let in

@@ -16,7 +16,7 @@ import (
 	"reprise/store/sqlitestore"
 )
 
-func check(t *testing.T, err error) {
+func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs 
 	err := s.commit(ctx, &change{stage: func(g *group) error {
 		streams := make([]*stream, len(reqs))
 		for i := range reqs {
-			streams[i] = s.byKey[reqs[i].Key]
+			streams[i] = s.byKey.get(reqs[i].Key)
 			if st := streams[i]; st != nil && st.group == g.number {
 				return errLater
 			}
@@ -43,16 +43,17 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs 
 
 // stageAppend adds a batch of st, which may be nil or a mark, to the group, or returns why it is rejected.
 func (g *group) stageAppend(st *stream, req *reprise.AppendRequest) error {
-	if st == nil || st.isMark() {
+	if st == nil || st.mark {
 		return reprise.ErrNotFound
 	}
-	if err := st.accepts(req); err != nil {
+	info := st.info()
+	if err := accepts(&info, req); err != nil {
 		return err
 	}
 	if g.touch(st) != nil {
 		return fmt.Errorf("%w: two batches of one stream in a commit", reprise.ErrConflict)
 	}
-	g.append(st.id, st.info.Owner, req)
+	g.append(st.id, info.Owner, req)
 	g.records[len(g.records)-1].stream = st
 	return nil
 }
@@ -74,9 +75,9 @@ func (g *group) append(id uint64, owner reprise.Owner, req *reprise.AppendReques
 	g.add(r)
 }
 
-// accepts returns the first reason not to store req, or nil.
-func (st *stream) accepts(req *reprise.AppendRequest) error {
-	if err := driver.Refusal(&st.info, req); err != nil {
+// accepts returns the first reason not to store req in a stream, or nil.
+func accepts(info *reprise.StreamInfo, req *reprise.AppendRequest) error {
+	if err := driver.Refusal(info, req); err != nil {
 		return err
 	}
 	if req.Count < 1 || req.Count > math.MaxUint32 {
@@ -97,19 +98,22 @@ func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 	if info.Revision > 0 {
 		return s.configure(ctx, &info)
 	}
+	if len(info.Key.Name) > maxName {
+		return reprise.StreamInfo{}, fmt.Errorf("%w: a name of %d bytes", reprise.ErrInvalid, len(info.Key.Name))
+	}
 	fresh := freshInfo(&info)
 	made := fresh
 	if first != nil {
-		if err := (&stream{info: fresh}).accepts(first); err != nil {
+		if err := accepts(&fresh, first); err != nil {
 			return reprise.StreamInfo{}, err
 		}
 		made = filledInfo(fresh, first)
 	}
 	kept := made
 	err = s.commit(ctx, &change{stage: func(g *group) error {
-		if st := s.byKey[info.Key]; st != nil {
-			if !st.isMark() && st.group != g.number {
-				kept = st.info
+		if st := s.byKey.get(info.Key); st != nil {
+			if !st.mark && st.group != g.number {
+				kept = st.info()
 				if !kept.Config.Equal(info.Config) {
 					return reprise.ErrConflict
 				}

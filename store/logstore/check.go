@@ -110,7 +110,7 @@ func (s *Store) checkSnapshot() (fault string, err error) {
 	f, err := s.disk.open(snapshotName(base))
 	if err == nil {
 		defer f.Close()
-		_, _, err = readSnapshot(f, base)
+		_, _, err = readSnapshot(f, base, &shared{tenants: map[reprise.Tenant]*tenant{}})
 	}
 	switch {
 	case current() != base || err == nil:
@@ -154,10 +154,10 @@ func (s *Store) Stats(ctx context.Context) (_ Stats, err error) {
 		stats.LogBytes += seg.end
 		stats.LiveBytes += seg.live
 	}
-	for _, size := range s.tenants {
-		stats.Streams += size.Streams
-		stats.Events += size.Events
-		stats.KeptBytes += size.Bytes
+	for _, tenant := range s.tenants {
+		stats.Streams += tenant.size.Streams
+		stats.Events += tenant.size.Events
+		stats.KeptBytes += tenant.size.Bytes
 	}
 	stats.Marks = int64(len(s.byID)) - stats.Streams
 	return stats, nil

@@ -34,7 +34,7 @@ type queued struct {
 // group is the commit being built.
 type group struct {
 	s       *Store
-	number  uint64
+	number  uint32
 	frame   []byte
 	records []record
 	created map[reprise.StreamKey]struct{}

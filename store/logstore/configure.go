@@ -14,14 +14,14 @@ func (s *Store) configure(ctx context.Context, want *reprise.StreamInfo) (repris
 	changed.Config.Labels, changed.Config.Meta = maps.Clone(want.Config.Labels), bytes.Clone(want.Config.Meta)
 	var kept reprise.StreamInfo
 	err := s.commit(ctx, &change{stage: func(g *group) error {
-		st := s.byKey[want.Key]
-		if st == nil || st.isMark() || st.info.Epoch != want.Epoch {
+		st := s.byKey.get(want.Key)
+		if st == nil || st.mark || st.epoch() != want.Epoch {
 			return reprise.ErrNotFound
 		}
 		if st.group == g.number {
 			return errLater
 		}
-		kept = st.info
+		kept = st.info()
 		switch {
 		case kept.Revision == want.Revision && kept.Config.Equal(want.Config):
 			return nil
@@ -49,15 +49,16 @@ func (s *Store) configure(ctx context.Context, want *reprise.StreamInfo) (repris
 
 // configure applies a record of that kind.
 func (s *state) configure(st *stream, r *record) {
-	before := st.info.Overhead()
-	st.info.Config, st.info.Revision = r.info.Config, r.info.Revision
-	st.size.Overhead += st.info.Overhead() - before
-	if st.info.End == nil || r.until.IsZero() {
+	before := st.overhead()
+	st.config = s.config(&r.info.Config)
+	st.extra().revision = r.info.Revision
+	st.tenant.size.Overhead += st.overhead() - before
+	if st.end == nil || r.until.IsZero() {
 		return
 	}
-	end := *st.info.End // readers may have the one before
+	end := *st.end // readers may have the one before
 	end.Expires = r.until
 	s.queue.remove(st)
-	st.info.End = &end
+	st.end = &end
 	s.queue.add(st)
 }

@@ -208,8 +208,9 @@ func TestNewestFileIsCut(t *testing.T) {
 				if err != nil {
 					t.Fatalf("cut %d: %v", n, err)
 				}
-				if st := again.byKey[info.Key]; st != nil {
-					appendTo(t, again, &st.info, 1, []byte("after"))
+				if st := again.byKey.get(info.Key); st != nil {
+					info := st.info()
+					appendTo(t, again, &info, 1, []byte("after"))
 				}
 				if err := again.Close(); err != nil {
 					t.Error(err)
@@ -280,8 +281,8 @@ func TestFailedSyncStopsWrites(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again.byKey[testKey("a")] != nil || again.byKey[testKey("b")] == nil {
-			t.Errorf("after a crash: %v", again.byKey)
+		if again.byKey.get(testKey("a")) != nil || again.byKey.get(testKey("b")) == nil {
+			t.Errorf("after a crash: %v", again.byID)
 		}
 	}
 }

@@ -9,7 +9,7 @@ func (q *queue) add(st *stream) { heap.Push(q, st) }
 
 func (q *queue) remove(st *stream) {
 	if st.place >= 0 {
-		heap.Remove(q, st.place)
+		heap.Remove(q, int(st.place))
 	}
 }
 
@@ -19,12 +19,12 @@ func (q queue) Len() int           { return len(q) }
 func (q queue) Less(i, j int) bool { return q[i].due().Before(q[j].due()) }
 func (q queue) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].place, q[j].place = i, j
+	q[i].place, q[j].place = int32(i), int32(j)
 }
 
 func (q *queue) Push(x any) {
 	st := x.(*stream)
-	st.place = len(*q)
+	st.place = int32(len(*q))
 	*q = append(*q, st)
 }
 

@@ -302,8 +302,8 @@ func (s *Store) lives(r *record, seg *segment) bool {
 	if st == nil {
 		return false
 	}
-	b := st.batch(r.first)
-	return b != nil && b.segment == seg.number && int64(b.at) == r.at
+	b, ok := st.places.find(r.first)
+	return ok && b.segment == seg.number && int64(b.at) == r.at
 }
 
 // moveBatches commits copies of the batches that are still live in seg.

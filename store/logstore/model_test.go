@@ -84,11 +84,11 @@ var hashSeed = maphash.MakeSeed()
 // printStore is model.print of what a store holds. All batches are read from the disk.
 func printStore(s *Store) (string, error) {
 	var text strings.Builder
-	byName := func(a, b reprise.StreamKey) int { return strings.Compare(a.Name, b.Name) }
-	for _, key := range slices.SortedFunc(maps.Keys(s.byKey), byName) {
-		st := s.byKey[key]
-		if st.isMark() {
-			printStream(&text, &st.info, st.until, nil)
+	byName := func(a, b *stream) int { return strings.Compare(a.key().Name, b.key().Name) }
+	for _, st := range slices.SortedFunc(maps.Values(s.byID), byName) {
+		key := st.key()
+		if st.mark {
+			printStream(&text, &reprise.StreamInfo{Key: key}, st.due(), nil)
 			continue
 		}
 		v, err := s.view(key, 0, 1<<30)

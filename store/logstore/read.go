@@ -49,16 +49,20 @@ func (s *Store) view(key reprise.StreamKey, after uint64, maxBytes int) (*view, 
 	if err != nil {
 		return nil, err
 	}
-	v := &view{id: st.id, info: st.info}
-	if after >= st.info.Tail || maxBytes <= 0 {
+	v := &view{id: st.id, info: st.info()}
+	if after >= st.tail || maxBytes <= 0 {
 		return v, nil
 	}
-	i := st.holder(max(after+1, st.info.Earliest))
-	n, size := i, 0
-	for ; n < len(st.batches) && size < maxBytes; n++ {
-		size += int(st.batches[n].size)
+	start, size := max(after+1, st.earliest), 0
+	for b := range st.places.from(start) {
+		if v.batches == nil { // as if the others had the size of the first one, and an event each
+			v.batches = make([]batch, 0, min(st.tail+1-start, uint64(maxBytes)/uint64(b.size+1)+1, 1024))
+		}
+		v.batches = append(v.batches, b)
+		if size += int(b.size); size >= maxBytes {
+			break
+		}
 	}
-	v.batches = append(v.batches, st.batches[i:n]...)
 	v.segments = map[uint32]*segment{}
 	for _, b := range v.batches {
 		if v.segments[b.segment] == nil {
@@ -135,7 +139,7 @@ func (s *Store) List(ctx context.Context, q reprise.ListQuery) (_ reprise.ListPa
 	}
 	page := reprise.ListPage{Next: next}
 	for _, id := range ids {
-		info := s.byID[id].info
+		info := s.byID[id].info()
 		info.Producers = nil
 		page.Streams = append(page.Streams, info)
 	}
@@ -152,8 +156,10 @@ func (s *Store) Sizes(ctx context.Context) (_ map[reprise.Tenant]reprise.Size, e
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	sizes := make(map[reprise.Tenant]reprise.Size, len(s.tenants))
-	for tenant, size := range s.tenants {
-		sizes[tenant] = *size
+	for name, tenant := range s.tenants {
+		if tenant.size.Streams > 0 { // there may be only marks
+			sizes[name] = tenant.size
+		}
 	}
 	return sizes, nil
 }

@@ -17,6 +17,7 @@ const (
 	kindMove                      // changes the place of a batch
 	kindClose                     // earlier versions wrote it when they closed a store; changes nothing
 	kindConfigure                 // changes the configuration of a stream
+	kindRenew                     // moves a stream to another epoch
 )
 
 // record is one change of the state. A frame is a sequence of records:
@@ -28,6 +29,7 @@ const (
 //	move     kind, id, first, count, batch
 //	close    kind, id 0
 //	configure kind, id, revision, configuration, until
+//	renew    kind, id, epoch
 //
 //	batch    size, CRC of id, first, count and bytes (4 bytes), bytes
 type record struct {
@@ -47,6 +49,8 @@ type record struct {
 
 	// stream is that of id, if known: looking it up again when the record is applied is not necessary then.
 	stream *stream
+
+	epoch reprise.Epoch // of renew
 
 	// until is when the mark ends, of remove, and when the stream expires, of configure; zero for no mark or end.
 	until time.Time
@@ -71,6 +75,8 @@ func (r *record) encode(dst []byte) []byte {
 		return appendTime(dst, r.until)
 	case kindConfigure:
 		return appendTime(appendConfig(appendUints(dst, r.info.Revision), &r.info.Config), r.until)
+	case kindRenew:
+		return appendBytes(dst, r.epoch)
 	case kindMove:
 		return r.encodeBatch(appendUints(dst, r.first, r.count))
 	}
@@ -134,6 +140,8 @@ func (c *cutter) record() record {
 	case kindConfigure:
 		r.info = &reprise.StreamInfo{Revision: c.uint(), Config: c.config()}
 		r.until = c.time()
+	case kindRenew:
+		r.epoch = reprise.Epoch(c.text())
 	case kindMove:
 		r.first, r.count = c.uint(), c.uint()
 		c.batch(&r)

@@ -407,23 +407,23 @@ func (s *Store) verify() error {
 		seg.live = 0
 	}
 	for _, st := range s.byID {
-		next := st.info.Tail + 1
-		for i := len(st.batches) - 1; i >= 0; i-- {
-			b := &st.batches[i]
+		next := uint64(0) // that of the following batch
+		for b := range st.places.all() {
 			seg := s.segments[b.segment]
 			if seg == nil || b.end() > seg.end || b.at < headerBytes {
-				return damaged("batch %d of stream %s lies in segment %d, which does not have it", b.first, st.info.Key,
+				return damaged("batch %d of stream %s lies in segment %d, which does not have it", b.first, st.key(),
 					b.segment)
 			}
-			if b.last()+1 != next {
-				return damaged("batch %d of stream %s ends with %d, the next one begins with %d", b.first, st.info.Key,
-					b.last(), next)
+			if next == 0 && b.first > st.earliest {
+				return damaged("events %d to %d of stream %s have no place", st.earliest, b.first-1, st.key())
 			}
-			next = b.first
+			if next = b.last() + 1; next > st.tail+1 {
+				return damaged("batch %d of stream %s ends with %d, behind the tail", b.first, st.key(), next-1)
+			}
 			seg.live += b.space()
 		}
-		if !st.isMark() && next > st.info.Earliest {
-			return damaged("events %d to %d of stream %s have no place", st.info.Earliest, next-1, st.info.Key)
+		if next = max(next, st.earliest); !st.mark && next <= st.tail {
+			return damaged("events %d to %d of stream %s have no place", next, st.tail, st.key())
 		}
 	}
 	return nil

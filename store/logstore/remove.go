@@ -31,8 +31,8 @@ func (g *group) trim(key reprise.StreamKey, spec *reprise.RemoveSpec) error {
 	if err := g.touch(st); err != nil {
 		return err
 	}
-	earliest := min(spec.Trim, st.info.Tail+1)
-	if spec.Epoch != "" && spec.Epoch != st.info.Epoch || earliest <= st.info.Earliest {
+	earliest := min(spec.Trim, st.tail+1)
+	if spec.Epoch != "" && spec.Epoch != st.epoch() || earliest <= st.earliest {
 		return nil
 	}
 	g.add(record{kind: kindTrim, id: st.id, earliest: earliest, kept: spec.Kept})
@@ -40,18 +40,18 @@ func (g *group) trim(key reprise.StreamKey, spec *reprise.RemoveSpec) error {
 }
 
 func (g *group) remove(key reprise.StreamKey, spec *reprise.RemoveSpec) error {
-	st := g.s.byKey[key]
+	st := g.s.byKey.get(key)
 	if st == nil {
 		return nil
 	}
 	if err := g.touch(st); err != nil {
 		return err
 	}
-	if st.isMark() {
+	if st.mark {
 		if !spec.Remember.IsZero() || spec.Epoch != "" {
 			return nil
 		}
-	} else if spec.Epoch != "" && spec.Epoch != st.info.Epoch {
+	} else if spec.Epoch != "" && spec.Epoch != st.epoch() {
 		return nil
 	}
 	g.add(record{kind: kindRemove, id: st.id, until: spec.Remember})
@@ -77,9 +77,9 @@ func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 		}
 		for _, st := range due {
 			r := record{kind: kindRemove, id: st.id}
-			if !st.isMark() {
+			if !st.mark {
 				r.until = remember
-				info := st.info
+				info := st.info()
 				info.Producers = nil
 				swept = append(swept, info)
 			}
@@ -102,7 +102,7 @@ func (s *Store) expired(now time.Time, limit int) (due []*stream) {
 		st := s.queue[0]
 		s.queue.remove(st)
 		passed = append(passed, st)
-		if st.isMark() {
+		if st.mark {
 			marks++
 		} else {
 			streams++

@@ -69,9 +69,9 @@ func (s *Store) reserveBytes() int64 {
 	for _, seg := range s.segments {
 		bytes = max(bytes, min(seg.end, s.opts.SegmentBytes))
 	}
-	for _, size := range s.tenants {
-		bytes += size.Overhead
-		marks -= size.Streams
+	for _, tenant := range s.tenants {
+		bytes += tenant.size.Overhead
+		marks -= tenant.size.Streams
 	}
 	return bytes + perBatch*s.placed + perMark*marks
 }

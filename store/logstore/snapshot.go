@@ -21,7 +21,7 @@ import (
 // Appends continue while it is written. A stream that a record is about to change is saved before the change, so that
 // the snapshot is the state at one moment.
 type snapshot struct {
-	number uint64 // number of this snapshot in this Store, from 1
+	number uint32 // number of this snapshot in this Store, from 1
 	frame  []byte // the current frame
 	saved  uint64 // streams and marks
 }
@@ -45,40 +45,42 @@ func (s *state) save(st *stream) {
 }
 
 func appendStream(dst []byte, st *stream) []byte {
-	if st.isMark() {
-		dst = appendTime(appendUints(dst, st.id, 1), st.until)
-		return appendBytes(appendBytes(dst, st.info.Key.Tenant), st.info.Key.Name)
+	if st.mark {
+		dst = appendTime(appendUints(dst, st.id, 1), st.due())
+		return appendBytes(appendBytes(dst, st.tenant.name), st.names)
 	}
-	dst = appendInfo(appendUints(dst, st.id, 0), &st.info)
-	dst = appendUints(dst, uint64(len(st.batches)))
-	if len(st.batches) > 0 {
-		dst = appendUints(dst, st.batches[0].first)
-	}
-	for i := range st.batches {
-		b := &st.batches[i]
+	info := st.info()
+	dst = appendInfo(appendUints(dst, st.id, 0), &info)
+	dst = appendUints(dst, uint64(st.places.number()))
+	first := true
+	for b := range st.places.all() {
+		if first {
+			dst = appendUints(dst, b.first)
+			first = false
+		}
 		dst = appendUints(dst, uint64(b.count), uint64(b.segment), uint64(b.at), uint64(b.size))
 	}
 	return dst
 }
 
-func (c *cutter) stream(id uint64) *stream {
-	st := &stream{id: id}
+func (c *cutter) stream(id uint64, values *shared) *stream {
 	if c.uint() == 1 {
-		st.until = c.time()
-		st.info.Key = reprise.StreamKey{Tenant: reprise.Tenant(c.text()), Name: c.text()}
-		c.bad = c.bad || st.until.IsZero()
-		return st
+		until := c.time()
+		key := reprise.StreamKey{Tenant: reprise.Tenant(c.text()), Name: c.text()}
+		c.bad = c.bad || until.IsZero() || len(key.Name) > maxName
+		return values.marked(id, key, until)
 	}
-	st.info = *c.info()
+	info := c.info()
+	c.bad = c.bad || len(info.Key.Name) > maxName
+	st := values.stream(id, info)
 	n := c.length()
 	if n == 0 {
 		return st
 	}
-	st.batches = make([]batch, 0, n)
 	for first := c.uint(); n > 0; n-- {
 		b := batch{first: first, count: uint32(c.uint()), segment: uint32(c.uint())}
 		b.at, b.size = uint32(c.uint()), uint32(c.uint())
-		st.batches = append(st.batches, b)
+		st.places.add(b)
 		first += uint64(b.count)
 	}
 	return st
@@ -241,7 +243,7 @@ func (s *Store) loadSnapshot(base uint64) (first uint64, ends map[uint32]int64, 
 		return 0, nil, err
 	}
 	defer f.Close()
-	head, streams, err := readSnapshot(f, base)
+	head, streams, err := readSnapshot(f, base, &s.shared)
 	if err != nil {
 		return 0, nil, fmt.Errorf("snapshot %d: %w", base, err)
 	}
@@ -261,7 +263,7 @@ type snapshotHead struct {
 }
 
 // readSnapshot reads a snapshot and verifies all its checksums.
-func readSnapshot(f file, base uint64) (head snapshotHead, streams []*stream, err error) {
+func readSnapshot(f file, base uint64, values *shared) (head snapshotHead, streams []*stream, err error) {
 	if head.size, err = f.size(); err != nil {
 		return head, nil, err
 	}
@@ -286,7 +288,7 @@ func readSnapshot(f file, base uint64) (head snapshotHead, streams []*stream, er
 			continue
 		}
 		done := false
-		if streams, done = c.streams(streams); c.bad || done && at != head.size {
+		if streams, done = c.streams(streams, values); c.bad || done && at != head.size {
 			return head, nil, damaged("the content of frame %d at %d", number, at)
 		}
 		if done {
@@ -311,14 +313,14 @@ func (h *snapshotHead) parse(c *cutter) error {
 }
 
 // streams decodes the content of a frame. done reports that it was the last one.
-func (c *cutter) streams(list []*stream) (_ []*stream, done bool) {
+func (c *cutter) streams(list []*stream, values *shared) (_ []*stream, done bool) {
 	for len(c.b) > 0 {
 		id := c.uint()
 		if id == 0 {
 			c.bad = c.bad || c.uint() != uint64(len(list)) || len(c.b) > 0
 			return list, true
 		}
-		list = append(list, c.stream(id))
+		list = append(list, c.stream(id, values))
 	}
 	return list, false
 }

@@ -69,7 +69,7 @@ type Store struct {
 	active     *segment
 	nextNumber uint64 // of segments
 	nextCommit uint64
-	groups     uint64
+	groups     uint32
 	frame      []byte
 	records    []record
 	uncertain  bool // a write has panicked: state and disk may differ, and nothing more is written
@@ -87,7 +87,7 @@ type Store struct {
 	snapshotBytes int64
 	sinceSnapshot int64  // bytes of commits
 	snapshotAt    int64  // the bytes at which the next snapshot is due
-	snapshots     uint64 // number of snapshots begun
+	snapshots     uint32 // number of snapshots begun
 
 	keeper keeper
 }

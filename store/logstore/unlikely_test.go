@@ -23,7 +23,7 @@ func TestCommitOfAnotherNumberIsNotTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tail := again.byKey[info.Key].info.Tail; tail != 2 || again.active.end != end {
+	if tail := again.byKey.get(info.Key).tail; tail != 2 || again.active.end != end {
 		t.Errorf("the tail is %d, and the log ends at %d, want 2 and %d", tail, again.active.end, end)
 	}
 }
@@ -78,8 +78,8 @@ func TestMarkReplacedDuringSnapshotIsInIt(t *testing.T) {
 	if err := s.saveSnapshot(false); err != nil || !replaced {
 		t.Fatalf("%v, replaced: %t", err, replaced)
 	}
-	_, streams, err := readSnapshot(d.names[snapshotName(s.base)], s.base)
-	if err != nil || len(streams) != 1 || !streams[0].isMark() {
+	_, streams, err := readSnapshot(d.names[snapshotName(s.base)], s.base, &s.shared)
+	if err != nil || len(streams) != 1 || !streams[0].mark {
 		t.Errorf("the snapshot has %d streams and marks, %v", len(streams), err)
 	}
 }
@@ -90,9 +90,9 @@ func TestBatchTrimmedMeanwhileIsNotMoved(t *testing.T) {
 	s, info := openWithStream(t, newSimDisk())
 	appendTo(t, s, &info, 1, []byte("first"))
 	appendTo(t, s, &info, 1, []byte("second"))
-	st, seg := s.byKey[info.Key], s.active
+	st, seg := s.byKey.get(info.Key), s.active
 	var moves []record
-	for _, b := range st.batches {
+	for b := range st.places.all() {
 		bytes := make([]byte, b.size)
 		if err := readAll(seg.file, bytes, int64(b.at)+sumBytes); err != nil {
 			t.Fatal(err)

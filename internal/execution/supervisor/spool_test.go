@@ -307,6 +307,35 @@ func TestAckWhileFramesAreWritten(t *testing.T) {
 	}
 }
 
+// TestFramesThatAreNotAcknowledgedStay: a segment goes with its last frame, and on a full disk, which leaves no other
+// space, the last segment goes with the last frame.
+func TestFramesThatAreNotAcknowledgedStay(t *testing.T) {
+	dir := t.TempDir()
+	w := NewWriter(dir, 1<<30)
+	defer w.Release()
+	all := fill(t, w, 60, 1<<19) // about half a MiB each
+	list, err := segments(dir)
+	if err != nil || len(list) < 3 {
+		t.Fatalf("segments %v, %v", list, err)
+	}
+	tail := uint64(len(all))
+	for _, acked := range []uint64{list[1] - 2, list[1] - 1, list[1], list[2] - 2, list[2], tail - 1} {
+		w.Ack(acked)
+		if w.makeRoom() {
+			t.Errorf("frames after %d of %d are removed to make room", acked, tail)
+		}
+		r := NewReader(dir, acked+1)
+		if skipped := readAll(t, r, tail, all); skipped > 0 || r.Next() != tail+1 {
+			t.Errorf("after an acknowledgement of %d, %d frames are missing before %d", acked, skipped, r.Next())
+		}
+		r.Close()
+	}
+	w.Ack(tail)
+	if list, err := segments(dir); !w.makeRoom() || err != nil || len(list) != 1 {
+		t.Errorf("with all frames acknowledged %v are there, and stay, %v", list, err)
+	}
+}
+
 // TestWriterOfARemovedDirectory fails and does not wait.
 func TestWriterOfARemovedDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
