@@ -67,7 +67,9 @@ type Execution struct {
 	Artifacts     []artifact.File `json:"artifacts,omitempty"`
 	ArtifactNotes []string        `json:"artifact_notes,omitempty"`
 
-	driven *drivenProgress // of an interpreter that runs
+	// Driver is the label of an interpreter, and Driven its progress while it runs.
+	Driver string  `json:"-"`
+	Driven *Driven `json:"-"`
 
 	tail uint64 // of the stream when it was looked at
 	size int64  // of what its stream keeps besides events

@@ -17,6 +17,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
 	"reprise/internal/headless"
 	"reprise/store/memstore"
 )
@@ -86,6 +87,7 @@ func openHost(t *testing.T, log *reprise.Log, opts execution.Options) *execution
 	if opts.Grace == 0 {
 		opts.Grace = patience // who takes a signal well has the time for it
 	}
+	opts.Drive = interpreter.Drive
 	h, err := execution.Open(t.Context(), log, &opts)
 	if err != nil {
 		t.Fatal(err)

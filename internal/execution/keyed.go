@@ -98,7 +98,7 @@ func (h *Host) startKeyed(ctx context.Context, who *quota.Holder, req Request) (
 		}
 		// Whatever has become of it: it was started after we were called.
 		req.ID = h.keyedID(req.Key, &info)
-		return h.start(ctx, who, req)
+		return h.start(ctx, who, req, "", nil)
 	}
 	return Execution{}, false, fmt.Errorf("%w: the key was removed %d times", reprise.ErrUnavailable, maxKeyTries)
 }

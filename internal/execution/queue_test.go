@@ -8,6 +8,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
 )
 
 func status(t *testing.T, h *execution.Host, id string) execution.Status {
@@ -114,7 +115,7 @@ func TestKillOnDisconnect(t *testing.T) {
 // not count.
 func TestDrain(t *testing.T) {
 	h := newHost(t, execution.Options{MaxRunning: 2})
-	if _, _, err := h.OpenInterpreter(within(t), anybody, execution.InterpreterRequest{Language: "bash"}); err != nil {
+	if _, _, err := interpreter.Open(within(t), h, anybody, interpreter.Request{Language: "bash"}); err != nil {
 		t.Fatal(err)
 	}
 	running := start(t, h, execution.Request{Command: "read x", StdinOpen: true})

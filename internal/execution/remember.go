@@ -118,7 +118,7 @@ func timeOf(ms int64) *Time {
 func digestOf(config *reprise.StreamConfig) string {
 	var m struct{ Digest string }
 	_ = json.Unmarshal(config.Meta, &m) // we wrote it
-	return m.Digest[:min(len(m.Digest), 22)] + config.Labels[labelInterpreter]
+	return m.Digest[:min(len(m.Digest), 22)] + config.Labels[labelDriver]
 }
 
 // journal names the stream in which the records of a tenant are listed.
@@ -291,8 +291,8 @@ func (h *Host) remember(ctx context.Context, info *reprise.StreamInfo, e *ending
 
 // rememberEnd is remember for a run, which waits while the store is unavailable. Other errors do not keep the run from
 // ending. It returns false if the next server has to end the run.
-func (r *run) rememberEnd(e *ending, at time.Time) bool {
-	info := reprise.StreamInfo{Key: r.key, Config: r.config, Created: r.created, Epoch: r.epoch()}
+func (r *Run) rememberEnd(e *ending, at time.Time) bool {
+	info := reprise.StreamInfo{Key: r.key, Config: r.config, Created: r.created, Epoch: r.Epoch()}
 	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
 	for {
 		err := r.host.remember(r.host.ctx, &info, e, at)
@@ -302,11 +302,10 @@ func (r *run) rememberEnd(e *ending, at time.Time) bool {
 		if errors.Is(err, reprise.ErrUnavailable) && pause.Wait(r.host.ctx) == nil {
 			continue
 		}
-		if (r.remote != nil || r.inside != nil) && r.host.ctx.Err() != nil {
+		if (r.remote != nil || r.outer != nil) && r.host.ctx.Err() != nil {
 			return false
 		}
-		r.host.opts.Logger.Error("the name of an execution cannot be remembered",
-			"execution", r.id, "tenant", r.key.Tenant, "error", err)
+		r.Logger().Error("the name of an execution cannot be remembered", "error", err)
 		return true
 	}
 }

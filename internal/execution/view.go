@@ -10,6 +10,7 @@ import (
 
 	"reprise"
 	"reprise/internal/memo"
+	"reprise/internal/wire"
 )
 
 // ErrNotFound is reprise.ErrNotFound for an execution.
@@ -126,10 +127,11 @@ func (h *Host) startedIn(ctx context.Context, s *reprise.Stream) string {
 }
 
 // view returns the execution whose stream is info and whose run, if it has not ended, is r, without the window.
-func (h *Host) view(info *reprise.StreamInfo, r *run) Execution {
+func (h *Host) view(info *reprise.StreamInfo, r *Run) Execution {
 	x := Execution{
 		ID:      strings.TrimPrefix(info.Key.Name, namespace),
 		Session: info.Config.Labels[labelSession],
+		Driver:  info.Config.Labels[labelDriver],
 		Created: Time{Time: info.Created},
 		Labels:  requestLabels(info.Config.Labels),
 		Status:  StatusRunning,
@@ -190,7 +192,7 @@ type progress struct {
 	// Resized is the latest size of the terminal, or nil if it still has the size of the request.
 	Resized *TTY `json:"resized,omitempty"`
 	// Driven is the progress of an interpreter.
-	Driven *drivenProgress `json:"driven,omitempty"`
+	Driven *Driven `json:"driven,omitempty"`
 	counted
 	// Coming is the state after the append under way, whose events readers may have seen.
 	Coming *counted `json:"coming,omitempty"`
@@ -210,10 +212,10 @@ func (p *progress) at(tail uint64) counted {
 	return p.counted
 }
 
-func (r *run) progress() *progress {
-	var driven *drivenProgress
-	if r.driven != nil {
-		driven = r.driven.progress()
+func (r *Run) progress() *progress {
+	var driven *Driven
+	if r.driver != nil {
+		driven = r.driver.Progress()
 	}
 	queued := r.host.queue.status(r) == StatusQueued
 	state := r.state()
@@ -221,10 +223,10 @@ func (r *run) progress() *progress {
 	defer r.mu.Unlock()
 	p := &progress{
 		Queued: queued, counted: counted{r.bytes, r.tail}, Coming: r.coming, Resized: (*TTY)(state.Resized),
-		Driven: driven, WaitingSince: ms(r.waitingSince()),
+		Driven: driven, WaitingSince: wire.NonZero(r.waitingSince()),
 	}
 	if !state.StartedAt.IsZero() {
-		p.Started, p.Isolation = ms(state.StartedAt), state.Isolation
+		p.Started, p.Isolation = wire.NonZero(state.StartedAt), state.Isolation
 	}
 	return p
 }
@@ -232,7 +234,7 @@ func (r *run) progress() *progress {
 // show fills in the progress of the run; p is nil if it is unknown.
 func (x *Execution) show(p *progress) {
 	if p != nil {
-		x.Bytes, x.Started, x.Isolation, x.driven = p.at(x.tail).Bytes, p.Started, p.Isolation, p.Driven
+		x.Bytes, x.Started, x.Isolation, x.Driven = p.at(x.tail).Bytes, p.Started, p.Isolation, p.Driven
 		if p.WaitingSince != nil {
 			x.Waiting, x.WaitingSince = WaitingStorage, p.WaitingSince
 		}

@@ -14,6 +14,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
 	"reprise/internal/execution/supervisor"
 	"reprise/internal/shared"
 	"reprise/replica"
@@ -287,7 +288,7 @@ func TestQueuedInterpreterOutlivesTheServer(t *testing.T) {
 	opts := execution.Options{RunsDir: t.TempDir(), MaxRunning: 1}
 	leave(t, log, opts, func(h *execution.Host) {
 		blocked(t, h)
-		openInterpreter(t, h, execution.InterpreterRequest{Language: "bash", ID: "i"})
+		openInterpreter(t, h, interpreter.Request{Language: "bash", ID: "i"})
 	})
 	h := openHost(t, log, opts)
 	open(t, h)

@@ -52,7 +52,7 @@ var boundMutants = []mutant{
 	},
 	{
 		name: "code is on the account of its interpreter", rule: "docs/interpreters.md, requests",
-		file: "internal/execution/code.go", old: "		config.Labels[reprise.AccountLabel] = principal\n",
+		file: "internal/execution/inside.go", old: "		config.Labels[reprise.AccountLabel] = principal\n",
 		new: "		config.Labels[reprise.AccountLabel] = of.Labels[reprise.AccountLabel]\n",
 		pkg: "./internal/execution", run: "TestCodeIsOnTheAccountOfItsSender",
 	},

@@ -16,8 +16,8 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return json.Marshal(t.UTC().Format(timeLayout))
 }
 
-// At returns t.
-func At(t time.Time) Time { return Time{t.UTC()} }
+// At returns t in whole milliseconds.
+func At(t time.Time) Time { return Time{t.UTC().Truncate(time.Millisecond)} }
 
 // Given returns t, or nil for nil.
 func Given(t *time.Time) *Time {
