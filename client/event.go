@@ -53,7 +53,7 @@ type Started struct {
 // End describes how a stream has ended. A stream that is not an execution has only Outcome and Data.
 type End struct {
 	// Outcome is an outcome of an execution, such as Exited, or "completed", "failed" or "cancelled".
-	Outcome string `json:"outcome"`
+	Outcome Outcome `json:"outcome"`
 	// ExitCode and Signal are nil if the process did not end that way. Signal is
 	// a name without SIG.
 	ExitCode   *int    `json:"exit_code"`

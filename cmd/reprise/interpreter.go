@@ -96,7 +96,7 @@ func (c *interpreterListCmd) Run(ctx context.Context, asked *stops) error {
 			}
 			continue
 		}
-		t.row(i.ID, i.Language, interpreterStatus(&i), strconv.Itoa(i.Runs), i.Running, moment(i.Created))
+		t.row(i.ID, i.Language, interpreterStatus(&i), interpreterRuns(&i), i.Running, moment(i.Created))
 	}
 	return t.flush()
 }
@@ -109,7 +109,10 @@ type oneInterpreter struct {
 }
 
 // interpreterStatus is how an interpreter is, or how it has ended.
-func interpreterStatus(i *client.Interpreter) string { return cmp.Or(i.Outcome, i.Status) }
+func interpreterStatus(i *client.Interpreter) string { return cmp.Or(string(i.Outcome), i.Status) }
+
+// interpreterRuns is how often an interpreter has run code, 0 once it has ended.
+func interpreterRuns(i *client.Interpreter) string { return strconv.Itoa(*cmp.Or(i.Runs, new(int))) }
 
 type interpreterShowCmd struct {
 	oneInterpreter `embed:""`
@@ -144,7 +147,7 @@ func (c *interpreterShowCmd) Run(ctx context.Context, asked *stops) error {
 		{"created", moment(i.Created)},
 		{"ended", moment(i.Ended)},
 		{"running", i.Running},
-		{"runs", strconv.Itoa(i.Runs)},
+		{"runs", interpreterRuns(&i)},
 		{"used", moment(i.Used)},
 	} {
 		if row[1] != "" {

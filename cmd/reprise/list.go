@@ -177,7 +177,7 @@ func executionRow(x client.Execution) []string {
 func streamRow(s client.Stream) []string {
 	status := s.Status
 	if s.Outcome != "" {
-		status = s.Outcome
+		status = string(s.Outcome)
 	}
 	return []string{s.Name, status, strconv.FormatUint(s.Events, 10), byteCount(s.Bytes).String(), moment(s.Created)}
 }
@@ -194,9 +194,9 @@ func statusText(x *client.Execution) string {
 	case x.Outcome == client.Exited && x.ExitCode != nil:
 		return "exited " + strconv.Itoa(*x.ExitCode)
 	case x.Signal != nil:
-		return x.Outcome + " " + *x.Signal
+		return string(x.Outcome) + " " + *x.Signal
 	}
-	return x.Outcome
+	return string(x.Outcome)
 }
 
 // commandText is what an execution runs, on one line.

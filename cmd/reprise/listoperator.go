@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"iter"
 	"strconv"
-	"time"
 
 	"reprise/client"
 )
@@ -22,8 +21,8 @@ func (c *listCmd) mcpCalls(ctx context.Context, server *client.Client) iter.Seq2
 
 func mcpCallRow(call client.MCPCall) []string {
 	took := "-"
-	if call.Ended != nil {
-		took = durationMS(call.Ended.Sub(call.Created).Milliseconds()).String()
+	if !call.Ended.IsZero() {
+		took = durationMS(call.Ended.Sub(call.Created.Time).Milliseconds()).String()
 	}
 	return []string{
 		call.ID, call.Method, clip(call.Name, 40), call.Status, took, strconv.FormatUint(call.Events, 10),
@@ -56,9 +55,10 @@ func taskRows(t *client.Task) [][2]string {
 		{"execution", t.Execution},
 		{"created", moment(t.Created)},
 		{"updated", moment(t.Updated)},
-		{"expires", momentOrEmpty(t.Expires)},
 	}
-	if t.CancelRequested && t.Expires == nil {
+	if !t.Expires.IsZero() {
+		rows = append(rows, [2]string{"expires", moment(t.Expires)})
+	} else if t.CancelRequested {
 		rows = append(rows, [2]string{"cancel", "requested"})
 	}
 	return rows
@@ -83,19 +83,11 @@ func replicaRow(r client.Replica) []string {
 		version = r.Version
 	}
 	return []string{
-		r.ID, cmp.Or(r.URL, "-"), version, running, queued, streams, cmp.Or(momentOrEmpty(r.LastHeartbeat), "-"),
-		cmp.Or(momentOrEmpty(r.Started), "-"),
+		r.ID, cmp.Or(r.URL, "-"), version, running, queued, streams, moment(r.LastHeartbeat),
+		moment(r.Started),
 	}
 }
 
 func mcpCallJSON(c client.MCPCall) json.RawMessage { return c.Raw }
 func taskJSON(t client.Task) json.RawMessage       { return t.Raw }
 func replicaJSON(r client.Replica) json.RawMessage { return r.Raw }
-
-// momentOrEmpty is moment for a time that may be unknown.
-func momentOrEmpty(t *time.Time) string {
-	if t == nil {
-		return ""
-	}
-	return moment(*t)
-}

@@ -33,10 +33,7 @@ func nextSlot(s *client.Schedule) string {
 	if s.Disabled != nil {
 		return "disabled"
 	}
-	if s.Next == nil {
-		return "-"
-	}
-	return moment(s.Next.Time)
+	return moment(s.Next)
 }
 
 func scheduledProgram(s *client.Schedule) string {
@@ -172,7 +169,7 @@ func (c *scheduleShowCmd) Run(ctx context.Context, asked *stops) error {
 			if slot.Count > 1 {
 				text = strconv.Itoa(slot.Count) + " " + text
 			}
-			t.row(moment(slot.At.Time), strings.Join([]string{text, slot.Execution, slot.Error}, " "))
+			t.row(moment(slot.At), strings.Join([]string{text, slot.Execution, slot.Error}, " "))
 		}
 		return t.flush()
 	})

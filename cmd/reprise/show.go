@@ -119,11 +119,11 @@ func executionRows(x *client.Execution) [][2]string {
 
 // waitingText says what a command waits for, and what would help.
 func waitingText(x *client.Execution) string {
-	if x.Waiting == "" || x.WaitingSince == nil {
+	if x.Waiting == "" || x.WaitingSince.IsZero() {
 		return ""
 	}
 	return fmt.Sprintf("for %s since %s: end or remove streams, or raise --max-total-bytes or the quota; "+
-		"\"reprise cancel\" ends the command", x.Waiting, moment(*x.WaitingSince))
+		"\"reprise cancel\" ends the command", x.Waiting, moment(x.WaitingSince))
 }
 
 // isolationText is the level with the layers that are in force.
@@ -155,7 +155,7 @@ func isolationText(in *client.Isolation) string {
 func streamRows(s *client.Stream) [][2]string {
 	status := s.Status
 	if s.Outcome != "" {
-		status += " " + s.Outcome
+		status += " " + string(s.Outcome)
 	}
 	return [][2]string{
 		{"name", s.Name},

@@ -114,7 +114,7 @@ func (c *webhookListCmd) Run(ctx context.Context, asked *stops) error {
 				}
 				continue
 			}
-			t.row(w.ID, webhookState(w), webhookAbout(w), moment(w.Created.Time), w.URL)
+			t.row(w.ID, webhookState(w), webhookAbout(w), moment(w.Created), w.URL)
 		}
 		return t.flush()
 	})
@@ -149,7 +149,7 @@ func (c *webhookShowCmd) Run(ctx context.Context, asked *stops) error {
 		if w.Disabled != nil {
 			t.row("reason", w.Disabled.Reason)
 		}
-		t.row("created", moment(w.Created.Time))
+		t.row("created", moment(w.Created))
 		p := w.Progress
 		if p == nil {
 			p = &client.WebhookProgress{}
@@ -158,8 +158,8 @@ func (c *webhookShowCmd) Run(ctx context.Context, asked *stops) error {
 		if p.Dropped > 0 {
 			t.row("dropped", strconv.FormatUint(p.Dropped, 10))
 		}
-		if p.Failing != nil {
-			t.row("failing", "since "+moment(p.Failing.Time)+": "+p.Error)
+		if !p.Failing.IsZero() {
+			t.row("failing", "since "+moment(p.Failing)+": "+p.Error)
 		}
 		return t.flush()
 	})

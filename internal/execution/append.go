@@ -342,7 +342,7 @@ func (r *Run) endWith(events []reprise.Event, e ending) (kept bool) {
 			return false
 		}
 	}
-	if r.artifacts != nil && e.Started != nil && !e.collected {
+	if r.artifacts != nil && !e.Started.IsZero() && !e.collected {
 		e.collected = true
 		e.Artifacts, e.ArtifactNotes = r.collect()
 	}

@@ -242,7 +242,7 @@ func TestOutputThatCannotBeKept(t *testing.T) {
 	for _, after := range []string{"", "; exec sleep 100"} {
 		x := sh(t, h, "printf %05000d 1"+after)
 		if !x.OutputTruncated || x.Error == "" {
-			t.Errorf("outcome %s, truncated %t, error %q", *x.Outcome, x.OutputTruncated, x.Error)
+			t.Errorf("outcome %s, truncated %t, error %q", x.Outcome, x.OutputTruncated, x.Error)
 		}
 	}
 }

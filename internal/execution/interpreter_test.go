@@ -393,10 +393,10 @@ func TestInterruptsLeaveTheInterpreter(t *testing.T) {
 		if err := h.Cancel(longWithin(t), tenant, x.ID); err != nil {
 			t.Fatal(err)
 		}
-		if r := ended(t, h, x.ID); *r.Outcome != execution.Cancelled {
+		if r := ended(t, h, x.ID); r.Outcome != execution.Cancelled {
 			t.Errorf("%+v", r)
 		}
-		if x := finish(t, h, i.ID); *x.Outcome != execution.Cancelled || x.Error == "" {
+		if x := finish(t, h, i.ID); x.Outcome != execution.Cancelled || x.Error == "" {
 			t.Errorf("%+v", x)
 		}
 	})
@@ -447,7 +447,7 @@ func TestMuchOutputOfCode(t *testing.T) {
 		Code:        fmt.Sprintf("import sys\nfor _ in range(%d): sys.stdout.write('y' * (1 << 20))", size>>20),
 		Retention:   execution.Retention{MaxBytes: 1 << 20},
 	})
-	if r := ended(t, h, x.ID); *r.Outcome != execution.Exited || r.Bytes.Stdout != size {
+	if r := ended(t, h, x.ID); r.Outcome != execution.Exited || r.Bytes.Stdout != size {
 		t.Errorf("%+v", r)
 	}
 	if r := runCode(t, h, i.ID, "6 * 7"); r.result["text/plain"] != "42" {
@@ -488,7 +488,7 @@ func TestInterpretersExpire(t *testing.T) {
 		if r := ended(t, h, x.ID); r.stdout != "kept\n" {
 			t.Errorf("%+v", r)
 		}
-		if x := finish(t, h, i.ID); *x.Outcome != execution.Cancelled || !strings.Contains(x.Error, "idle") {
+		if x := finish(t, h, i.ID); x.Outcome != execution.Cancelled || !strings.Contains(x.Error, "idle") {
 			t.Errorf("%+v", x)
 		}
 		return nil
@@ -500,10 +500,10 @@ func TestInterpretersExpire(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if r := ended(t, h, x.ID); *r.Outcome != execution.TimedOut {
+		if r := ended(t, h, x.ID); r.Outcome != execution.TimedOut {
 			t.Errorf("%+v", r)
 		}
-		if x := finish(t, h, i.ID); *x.Outcome != execution.TimedOut {
+		if x := finish(t, h, i.ID); x.Outcome != execution.TimedOut {
 			t.Errorf("%+v", x)
 		}
 		return nil

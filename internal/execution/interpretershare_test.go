@@ -57,7 +57,7 @@ func TestInterpreterWithoutCodeExpires(t *testing.T) {
 			i := openInterpreter(t, h, interpreter.Request{
 				Language: "bash", IdleTimeout: execution.Duration(300 * time.Millisecond),
 			})
-			if x := finish(t, h, i.ID); *x.Outcome != execution.Cancelled || !strings.Contains(x.Error, "idle") {
+			if x := finish(t, h, i.ID); x.Outcome != execution.Cancelled || !strings.Contains(x.Error, "idle") {
 				t.Errorf("%+v", x)
 			}
 		})

@@ -18,7 +18,7 @@ import (
 type ListQuery struct {
 	// Session, Status and Labels, where they are given, must all match.
 	Session string
-	Status  Status
+	Status  string
 	Labels  map[string]string
 	// Allowed reports whether the executions of a session may be listed; "" stands for executions without a session.
 	// Default: all.

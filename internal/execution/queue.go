@@ -336,7 +336,7 @@ func isEarlier(l *line, r *Run, of *line, other *Run) bool {
 }
 
 // status is queued or, until the end is kept, running.
-func (q *queue) status(r *Run) Status {
+func (q *queue) status(r *Run) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch r.stage {

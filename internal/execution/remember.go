@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/client"
 	"reprise/internal/backoff"
 	"reprise/internal/memo"
 )
@@ -89,11 +90,11 @@ func parseRecord(e *reprise.Event) (r record, ok bool) {
 
 // execution returns what is shown of an execution whose output has expired.
 func (r *record) execution() Execution {
-	x := Execution{
-		ID: r.ID, Session: r.Session, Status: StatusEnded, Outcome: &r.Outcome, ExitCode: r.ExitCode, Signal: r.Signal,
+	x := Execution{Execution: client.Execution{
+		ID: r.ID, Session: r.Session, Status: StatusEnded, Outcome: r.Outcome, ExitCode: r.ExitCode, Signal: r.Signal,
 		Labels: map[string]string{}, Created: Time{Time: time.UnixMilli(r.Created)}, Ended: timeOf(r.Ended),
 		Started: timeOf(r.Started), Expired: true,
-	}
+	}}
 	if id, ok := strings.CutPrefix(r.name, namespace); ok {
 		x.ID = id
 	}
@@ -107,11 +108,11 @@ func (r *record) execution() Execution {
 	return x
 }
 
-func timeOf(ms int64) *Time {
-	if ms == 0 {
-		return nil
+func timeOf(ms int64) (t Time) {
+	if ms != 0 {
+		t.Time = time.UnixMilli(ms)
 	}
-	return &Time{Time: time.UnixMilli(ms)}
+	return t
 }
 
 // digestOf returns the digest of the request in the configuration of an execution or a key, shortened.
@@ -277,7 +278,7 @@ func (h *Host) remember(ctx context.Context, info *reprise.StreamInfo, e *ending
 		Created: info.Created.UnixMilli(), Ended: at.UnixMilli(),
 		Kept: at.Add(h.log.Retention(info.Config).MaxAge).UnixMilli(),
 	}
-	if e.Started != nil {
+	if !e.Started.IsZero() {
 		r.Started = e.Started.UnixMilli()
 	}
 	list := []record{r}

@@ -12,20 +12,13 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/client"
+	"reprise/internal/wire"
 )
 
 // Session summarizes the executions of one session. A session exists while one of them is kept.
 type Session struct {
-	ID string `json:"id"`
-	// Created and Updated are when its first and its newest execution was started.
-	Created Time `json:"created"`
-	Updated Time `json:"updated"`
-	// Count is the number of executions in the session. Running and Queued count those that have not ended.
-	Count   int `json:"count"`
-	Running int `json:"running"`
-	Queued  int `json:"queued"`
-	// LastSeq is the highest seq in any of their streams.
-	LastSeq uint64 `json:"last_seq"`
+	client.Session
 	// Executions is set only by Host.Session, the newest first.
 	Executions []Execution `json:"executions,omitempty"`
 }
@@ -66,7 +59,8 @@ func (h *Host) Sessions(ctx context.Context, tenant reprise.Tenant, q SessionQue
 		if x.Session != "" && (q.Allowed == nil || q.Allowed(x.Session)) {
 			s := byID[x.Session]
 			if s == nil {
-				s = &Session{ID: x.Session}
+				s = &Session{}
+				s.ID = x.Session
 				byID[x.Session] = s
 			}
 			s.add(x)
@@ -106,7 +100,9 @@ func parseSessionCursor(after string) (*Session, error) {
 	if !ok || err != nil {
 		return nil, fmt.Errorf("%w: the cursor is not one of this list", reprise.ErrInvalid)
 	}
-	return &Session{ID: id, Updated: Time{Time: time.UnixMilli(at)}}, nil
+	var s Session
+	s.ID, s.Updated = id, wire.At(time.UnixMilli(at))
+	return &s, nil
 }
 
 func (s *Session) add(x *Execution) {
@@ -138,7 +134,8 @@ func (h *Host) Session(ctx context.Context, tenant reprise.Tenant, id string) (S
 	if len(found) == 0 {
 		return Session{}, reprise.ErrNotFound
 	}
-	s := Session{ID: id}
+	var s Session
+	s.ID = id
 	for i := range found {
 		s.add(&found[i])
 	}

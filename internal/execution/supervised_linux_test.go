@@ -362,7 +362,7 @@ func TestDirectoryIsRemoved(t *testing.T) {
 				begin(h)
 				remove()
 			}
-			if x := finish(t, h, "x"); *x.Outcome != execution.Lost || x.Error == "" {
+			if x := finish(t, h, "x"); x.Outcome != execution.Lost || x.Error == "" {
 				t.Errorf("%+v", x)
 			}
 			if len(pids) != 2 {

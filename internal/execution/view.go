@@ -128,16 +128,10 @@ func (h *Host) startedIn(ctx context.Context, s *reprise.Stream) string {
 
 // view returns the execution whose stream is info and whose run, if it has not ended, is r, without the window.
 func (h *Host) view(info *reprise.StreamInfo, r *Run) Execution {
-	x := Execution{
-		ID:      strings.TrimPrefix(info.Key.Name, namespace),
-		Session: info.Config.Labels[labelSession],
-		Driver:  info.Config.Labels[labelDriver],
-		Created: Time{Time: info.Created},
-		Labels:  requestLabels(info.Config.Labels),
-		Status:  StatusRunning,
-		tail:    info.Tail,
-		size:    info.Overhead(),
-	}
+	x := Execution{Driver: info.Config.Labels[labelDriver], tail: info.Tail, size: info.Overhead()}
+	x.ID = strings.TrimPrefix(info.Key.Name, namespace)
+	x.Session, x.Labels = info.Config.Labels[labelSession], requestLabels(info.Config.Labels)
+	x.Created, x.Status = Time{Time: info.Created}, StatusRunning
 	var m meta
 	_ = json.Unmarshal(info.Config.Meta, &m) // we wrote it
 	x.Argv, x.Command, x.Language, x.Cwd, x.EnvNames = m.Argv, m.Command, m.Language, m.Cwd, m.EnvNames
@@ -170,12 +164,11 @@ func (x *Execution) end(end *reprise.End) {
 	var e ending
 	_ = json.Unmarshal(end.Data, &e) // we wrote it
 	x.Status = StatusEnded
-	outcome := Outcome(end.Outcome)
-	x.Outcome, x.ExitCode, x.Signal = &outcome, e.ExitCode, e.Signal
+	x.Outcome, x.ExitCode, x.Signal = Outcome(end.Outcome), e.ExitCode, e.Signal
 	x.Error, x.Limit, x.OutputTruncated, x.ProcessesLeft = e.Error, e.Limit, e.OutputTruncated, e.ProcessesLeft
 	x.KilledProcesses, x.KilledCommands = e.KilledProcesses, e.KilledCommands
 	x.Usage, x.Bytes, x.Isolation = e.Usage, e.Bytes, e.Isolation
-	x.Started, x.Ended = e.Started, &Time{Time: end.Time}
+	x.Started, x.Ended = e.Started, Time{Time: end.Time}
 	x.DurationMS = &e.DurationMS
 	x.Artifacts, x.ArtifactNotes = e.Artifacts, e.ArtifactNotes
 }
@@ -184,10 +177,10 @@ func (x *Execution) end(end *reprise.End) {
 type progress struct {
 	// Queued: it waits for its turn.
 	Queued bool `json:"queued,omitempty"`
-	// WaitingSince is when output began to wait until there is room for it, nil if none does.
-	WaitingSince *Time `json:"waiting_since,omitempty"`
-	// Started is nil if the process has not been started.
-	Started   *Time      `json:"started,omitempty"`
+	// WaitingSince is when output began to wait until there is room for it, zero if none does.
+	WaitingSince Time `json:"waiting_since,omitzero"`
+	// Started is zero if the process has not been started.
+	Started   Time       `json:"started,omitzero"`
 	Isolation *Isolation `json:"isolation,omitempty"`
 	// Resized is the latest size of the terminal, or nil if it still has the size of the request.
 	Resized *TTY `json:"resized,omitempty"`
@@ -223,10 +216,10 @@ func (r *Run) progress() *progress {
 	defer r.mu.Unlock()
 	p := &progress{
 		Queued: queued, counted: counted{r.bytes, r.tail}, Coming: r.coming, Resized: (*TTY)(state.Resized),
-		Driven: driven, WaitingSince: wire.NonZero(r.waitingSince()),
+		Driven: driven, WaitingSince: wire.At(r.waitingSince()),
 	}
 	if !state.StartedAt.IsZero() {
-		p.Started, p.Isolation = wire.NonZero(state.StartedAt), state.Isolation
+		p.Started, p.Isolation = wire.At(state.StartedAt), state.Isolation
 	}
 	return p
 }
@@ -235,7 +228,7 @@ func (r *Run) progress() *progress {
 func (x *Execution) show(p *progress) {
 	if p != nil {
 		x.Bytes, x.Started, x.Isolation, x.Driven = p.at(x.tail).Bytes, p.Started, p.Isolation, p.Driven
-		if p.WaitingSince != nil {
+		if !p.WaitingSince.IsZero() {
 			x.Waiting, x.WaitingSince = WaitingStorage, p.WaitingSince
 		}
 		if p.Queued && x.Status == StatusRunning {

@@ -117,7 +117,7 @@ func TestQueueOutlivesTheServer(t *testing.T) {
 	want := ""
 	for _, id := range []string{"q0", "q2", "q3", "q4"} {
 		x := finish(t, h, id)
-		if *x.Outcome != execution.LimitExceeded && *x.Outcome != execution.Exited || x.Started == nil {
+		if x.Outcome != execution.LimitExceeded && x.Outcome != execution.Exited || x.Started.IsZero() {
 			t.Errorf("%+v", x)
 		}
 		if got := string(output(t, h, id, execution.Stdout)); got != "in "+id {

@@ -175,7 +175,7 @@ func (d *driver) conclude(e command.Ending, at time.Time) error {
 	if was == nil {
 		return nil
 	}
-	e.Started = wire.NonZero(was.Started)
+	e.Started = wire.At(was.Started)
 	e.DurationMS = max(0, at.Sub(was.Started).Milliseconds())
 	// A client that sees the end may look at the interpreter, and give it the next code, which then waits for mu.
 	d.state.Used = at

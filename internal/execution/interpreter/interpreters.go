@@ -16,30 +16,8 @@ import (
 // Request describes an interpreter to open.
 type Request client.InterpreterRequest
 
-// Interpreter describes an interpreter. It is the body of GET /v1/interpreters/{id}, except the links. An interpreter
-// is an execution, whose output is written by its driver.
-type Interpreter struct {
-	ID       string             `json:"id"`
-	Language string             `json:"language"`
-	Session  string             `json:"session,omitempty"`
-	Status   execution.Status   `json:"status"`
-	Outcome  *execution.Outcome `json:"outcome"`
-	Error    string             `json:"error,omitempty"`
-	Cwd      string             `json:"cwd"`
-	Labels   map[string]string  `json:"labels"`
-	Created  execution.Time     `json:"created"`
-	Ended    *execution.Time    `json:"ended"`
-	// Running is the id of the running execution, or "" while the interpreter waits for code.
-	Running string `json:"running,omitempty"`
-	// Runs is the number of runs so far, and Used the end of the last one. Both are absent once the interpreter has
-	// ended.
-	Runs *int            `json:"runs,omitempty"`
-	Used *execution.Time `json:"used,omitempty"`
-	// IdleTimeout and Timeout are when it ends by itself: after so long without code, and after so long in all.
-	IdleTimeout execution.Duration   `json:"idle_timeout,omitzero"`
-	Timeout     execution.Duration   `json:"timeout,omitzero"`
-	Isolation   *execution.Isolation `json:"isolation"`
-}
+// Interpreter describes an interpreter. It is the body of GET /v1/interpreters/{id}, except the links.
+type Interpreter = client.Interpreter
 
 // interpreterOf shows the execution that an interpreter is.
 func interpreterOf(x *execution.Execution) Interpreter {
@@ -48,7 +26,7 @@ func interpreterOf(x *execution.Execution) Interpreter {
 		Cwd: x.Cwd, Labels: x.Labels, Created: x.Created, Ended: x.Ended, Timeout: x.Timeout, Isolation: x.Isolation,
 	}
 	if p := x.Driven; p != nil {
-		i.Running, i.Runs, i.Used = p.Running, &p.Runs, wire.NonZero(p.Used)
+		i.Running, i.Runs, i.Used = p.Running, &p.Runs, wire.At(p.Used)
 		i.IdleTimeout = execution.Duration(p.Idle)
 	}
 	return i
