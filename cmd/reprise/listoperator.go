@@ -19,12 +19,12 @@ func (c *listCmd) mcpCalls(ctx context.Context, server *client.Client) iter.Seq2
 	}, c.Limit)
 }
 
-func mcpCallRow(call client.MCPCall) []string {
+func mcpCallRow(call client.MCPCall) (json.RawMessage, []string) {
 	took := "-"
 	if !call.Ended.IsZero() {
 		took = durationMS(call.Ended.Sub(call.Created.Time).Milliseconds()).String()
 	}
-	return []string{
+	return call.Raw, []string{
 		call.ID, call.Method, clip(call.Name, 40), call.Status, took, strconv.FormatUint(call.Events, 10),
 		byteCount(call.Bytes).String(), moment(call.Created),
 	}
@@ -37,8 +37,8 @@ func (c *listCmd) tasks(ctx context.Context, server *client.Client) iter.Seq2[cl
 	}, c.Limit)
 }
 
-func taskRow(t client.Task) []string {
-	return []string{
+func taskRow(t client.Task) (json.RawMessage, []string) {
+	return t.Raw, []string{
 		t.ID, t.Endpoint, clip(t.Tool, 40), t.Status, cmp.Or(t.Execution, "-"), cmp.Or(t.Principal, "-"),
 		moment(t.Updated), moment(t.Created),
 	}
@@ -71,7 +71,7 @@ func (c *listCmd) replicas(ctx context.Context, server *client.Client) iter.Seq2
 	}, c.Limit)
 }
 
-func replicaRow(r client.Replica) []string {
+func replicaRow(r client.Replica) (json.RawMessage, []string) {
 	running, queued, streams, version := "-", "-", "-", "no answer"
 	if r.Executions != nil {
 		running, queued = strconv.Itoa(r.Executions.Running), strconv.Itoa(r.Executions.Queued)
@@ -82,12 +82,8 @@ func replicaRow(r client.Replica) []string {
 	if r.Answers {
 		version = r.Version
 	}
-	return []string{
+	return r.Raw, []string{
 		r.ID, cmp.Or(r.URL, "-"), version, running, queued, streams, moment(r.LastHeartbeat),
 		moment(r.Started),
 	}
 }
-
-func mcpCallJSON(c client.MCPCall) json.RawMessage { return c.Raw }
-func taskJSON(t client.Task) json.RawMessage       { return t.Raw }
-func replicaJSON(r client.Replica) json.RawMessage { return r.Raw }

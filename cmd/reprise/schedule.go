@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -38,17 +39,6 @@ func nextSlot(s *client.Schedule) string {
 
 func scheduledProgram(s *client.Schedule) string {
 	return cmp.Or(s.Execution.Command, s.Execution.Language, strings.Join(s.Execution.Argv, " "))
-}
-
-// with calls do with a client of the server, until the first signal.
-func (c *connect) with(ctx context.Context, asked *stops, do func(context.Context, *client.Client) error) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	return do(ctx, server)
 }
 
 // scheduleAddCmd makes a schedule.
@@ -117,21 +107,9 @@ type scheduleListCmd struct {
 func (c *scheduleListCmd) Run(ctx context.Context, asked *stops) error {
 	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
 		list, err := server.Schedules().List(ctx)
-		if err != nil {
-			return err
-		}
-		t := newTable(stdout, "ID", "CRON", "ZONE", "NEXT", "COMMAND")
-		for i := range list {
-			s := &list[i]
-			if c.JSON {
-				if err := printObject(s.Raw); err != nil {
-					return err
-				}
-				continue
-			}
-			t.row(s.ID, s.Cron, s.Zone, nextSlot(s), clip(scheduledProgram(s), 60))
-		}
-		return t.flush()
+		return showAll(c.JSON, list, err, func(s client.Schedule) (json.RawMessage, []string) {
+			return s.Raw, []string{s.ID, s.Cron, s.Zone, nextSlot(&s), clip(scheduledProgram(&s), 60)}
+		}, "ID", "CRON", "ZONE", "NEXT", "COMMAND")
 	})
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -102,21 +103,9 @@ type webhookListCmd struct {
 func (c *webhookListCmd) Run(ctx context.Context, asked *stops) error {
 	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
 		list, err := server.Webhooks().List(ctx)
-		if err != nil {
-			return err
-		}
-		t := newTable(stdout, "ID", "STATE", "ABOUT", "CREATED", "URL")
-		for i := range list {
-			w := &list[i]
-			if c.JSON {
-				if err := printObject(w.Raw); err != nil {
-					return err
-				}
-				continue
-			}
-			t.row(w.ID, webhookState(w), webhookAbout(w), moment(w.Created), w.URL)
-		}
-		return t.flush()
+		return showAll(c.JSON, list, err, func(w client.Webhook) (json.RawMessage, []string) {
+			return w.Raw, []string{w.ID, webhookState(&w), webhookAbout(&w), moment(w.Created), w.URL}
+		}, "ID", "STATE", "ABOUT", "CREATED", "URL")
 	})
 }
 

@@ -57,6 +57,12 @@ var boundMutants = []mutant{
 		pkg: "./internal/execution", run: "TestCodeIsOnTheAccountOfItsSender",
 	},
 	{
+		name: "one principal opens all interpreters", rule: "docs/interpreters.md",
+		file: "internal/execution/queue.go",
+		old:  "	case !q.hasShare(own, q.maxDriven-n):\n", new: "	case false:\n",
+		pkg: "./internal/execution", run: "TestInterpretersAreShared",
+	},
+	{
 		name: "publishers control terminals", rule: "docs/security.md, what is not protected",
 		file: "cmd/reprise/output.go", old: "	if l.terminal {", new: "	if false {",
 		pkg: "./cmd/reprise", run: "TestPublishedTextDoesNotControlTerminal",

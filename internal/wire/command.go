@@ -13,6 +13,33 @@ func (o Outcome) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(o))
 }
 
+// Ending is how and why a command ended, or another stream, which has only Outcome and Data.
+type Ending struct {
+	// Outcome of a stream that is no execution is "completed", "failed" or "cancelled".
+	Outcome Outcome `json:"outcome"`
+	// ExitCode or Signal, a name without SIG, is nil if the process did not end that way.
+	ExitCode        *int    `json:"exit_code"`
+	Signal          *string `json:"signal"`
+	Error           string  `json:"error,omitempty"`
+	Limit           string  `json:"limit,omitempty"`
+	OutputTruncated bool    `json:"output_truncated,omitempty"`
+	// ProcessesLeft: processes of the command may still be there, because what knew them was killed.
+	ProcessesLeft bool `json:"processes_left,omitempty"`
+	// KilledProcesses is the number of processes that still ran when the command had ended by itself, and were killed.
+	// KilledCommands are the command lines of the first five, shortened.
+	KilledProcesses int      `json:"killed_processes,omitempty"`
+	KilledCommands  []string `json:"killed_commands,omitempty"`
+	// Started is zero if the process never was.
+	Started    Time   `json:"started,omitzero"`
+	DurationMS int64  `json:"duration_ms"`
+	Usage      *Usage `json:"usage"`
+	// Bytes is the output that was kept.
+	Bytes     Bytes      `json:"bytes"`
+	Isolation *Isolation `json:"isolation,omitempty"`
+	// Data is what another stream was ended with.
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
 // Usage is what the processes of a command have used. MaxRSSBytes is the largest resident memory of a single process.
 type Usage struct {
 	UserMS      int64 `json:"user_ms"`
