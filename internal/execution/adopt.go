@@ -321,13 +321,10 @@ func (r *Run) endLost(why string, processesLeft bool) (kept bool) {
 // goes.
 func (h *Host) discard(m *supervisor.Remote) {
 	folder := loadBrief(m.Dir).Folder
-	pause := backoff.Backoff{First: firstRetry, Most: discardRetry}
-	for !h.tryDiscard(m) {
-		if pause.Wait(h.ctx) != nil {
-			return
-		}
+	pauses := backoff.Backoff{First: firstRetry, Most: discardRetry}
+	if pauses.Repeat(h.ctx, func() bool { return h.tryDiscard(m) }) == nil {
+		removeFolder(folder)
 	}
-	removeFolder(folder)
 }
 
 // discardRetry is the longest pause between two tries of discard.

@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -165,7 +166,7 @@ func (r *Run) writeAs(s *reprise.Stream, id string) {
 // while there is no room for the events, and if the store has lost acknowledged ones. patient is false for events that
 // do not wait for room. Output does, until the run is to end; the error is then a *reprise.QuotaError.
 func (r *Run) persist(patient bool, try func() (reprise.Appended, error)) (reprise.Appended, error) {
-	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
+	pause := retries
 	stopping := r.Stopping()
 	defer r.waitForRoom(nil)
 	for {
@@ -283,24 +284,19 @@ func (r *Run) realignWithStore() error {
 }
 
 // recount determines the kept output of the stream after its store has lost output.
-func (r *Run) recount() error {
-	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
-	for {
-		err := r.tryRecount()
-		if !errors.Is(err, reprise.ErrUnavailable) {
-			return err
-		}
-		if err := pause.Wait(r.host.ctx); err != nil {
-			return err
-		}
-	}
+func (r *Run) recount() (err error) {
+	gone := retries.Repeat(r.host.ctx, func() bool {
+		err = r.tryRecount()
+		return !errors.Is(err, reprise.ErrUnavailable)
+	})
+	return cmp.Or(gone, err)
 }
 
-// The spans of the first and of the longest pause between two tries to recount.
-const (
-	firstRetry = 10 * time.Millisecond
-	lastRetry  = time.Second
-)
+// firstRetry is the span of the first pause before something that has failed is tried again.
+const firstRetry = 10 * time.Millisecond
+
+// retries are the pauses before a store or a supervisor is tried again.
+var retries = backoff.Backoff{First: firstRetry, Most: time.Second}
 
 func (r *Run) tryRecount() error {
 	info, err := r.stream.Info(r.host.ctx)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/internal/backoff"
 	"reprise/internal/execution/command"
 	"reprise/internal/execution/language"
 	"reprise/internal/execution/supervisor"
@@ -105,20 +104,6 @@ func (r *Request) checkInside() error {
 		return invalid("code", "holds a NUL")
 	}
 	return nil
-}
-
-// startInsideFor is startInside for a principal, from whose starts the code is taken.
-func (h *Host) startInsideFor(ctx context.Context, who *quota.Holder, req Request) (
-	x Execution, created bool, err error,
-) {
-	if err := h.opts.Quotas.Spend(who, quota.Starts, 1); err != nil {
-		return Execution{}, false, err
-	}
-	x, created, err = h.startInside(ctx, who.Account, req)
-	if !created {
-		h.opts.Quotas.Refund(who, quota.Starts, 1)
-	}
-	return x, created, err
 }
 
 // startInside is start for code that runs in an interpreter. It is kept on the account of its sender, who need not have
@@ -290,14 +275,11 @@ func (r *Run) Signal(ctx context.Context, name string) error {
 
 // Send gives the interpreter of code its request, once, however often it is tried.
 func (r *Run) Send(ctx context.Context, request []byte) {
-	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
-	for {
+	_ = retries.Repeat(ctx, func() bool { // an interpreter that stops reading ends, and its code with it
 		w := stdinWriter{to: r.outer}
 		err := w.write(ctx, StdinWrite{Writer: inName([]byte(r.Epoch())), Data: bytes.NewReader(request)})
-		if err == nil || !errors.Is(err, reprise.ErrUnavailable) || pause.Wait(ctx) != nil {
-			return // an interpreter that stops reading ends, and its code with it
-		}
-	}
+		return !errors.Is(err, reprise.ErrUnavailable)
+	})
 }
 
 // Deliver appends output of code, except for what an earlier server has appended: tail is that of its stream without

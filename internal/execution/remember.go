@@ -12,7 +12,6 @@ import (
 
 	"reprise"
 	"reprise/client"
-	"reprise/internal/backoff"
 	"reprise/internal/memo"
 )
 
@@ -294,21 +293,18 @@ func (h *Host) remember(ctx context.Context, info *reprise.StreamInfo, e *ending
 // ending. It returns false if the next server has to end the run.
 func (r *Run) rememberEnd(e *ending, at time.Time) bool {
 	info := reprise.StreamInfo{Key: r.key, Config: r.config, Created: r.created, Epoch: r.Epoch()}
-	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
-	for {
-		err := r.host.remember(r.host.ctx, &info, e, at)
-		if err == nil {
-			return true
-		}
-		if errors.Is(err, reprise.ErrUnavailable) && pause.Wait(r.host.ctx) == nil {
-			continue
-		}
-		if (r.remote != nil || r.outer != nil) && r.host.ctx.Err() != nil {
-			return false
-		}
-		r.Logger().Error("the name of an execution cannot be remembered", "error", err)
-		return true
+	var err error
+	_ = retries.Repeat(r.host.ctx, func() bool {
+		err = r.host.remember(r.host.ctx, &info, e, at)
+		return !errors.Is(err, reprise.ErrUnavailable)
+	})
+	if err != nil && (r.remote != nil || r.outer != nil) && r.host.ctx.Err() != nil {
+		return false
 	}
+	if err != nil {
+		r.Logger().Error("the name of an execution cannot be remembered", "error", err)
+	}
+	return true
 }
 
 // forgetName frees the name of an execution that a client removes, and its key.

@@ -34,8 +34,14 @@ func (h *Host) StartFor(ctx context.Context, who *quota.Holder, req Request) (x 
 	switch err := h.check(who, &req); {
 	case err != nil:
 		return Execution{}, false, err
-	case req.Interpreter != "":
-		return h.startInsideFor(ctx, who, req)
+	case req.Interpreter != "": // from the starts of its sender, wherever it runs
+		if err := h.opts.Quotas.Spend(who, quota.Starts, 1); err != nil {
+			return Execution{}, false, err
+		}
+		if x, created, err = h.startInside(ctx, who.Account, req); !created {
+			h.opts.Quotas.Refund(who, quota.Starts, 1)
+		}
+		return x, created, err
 	case req.Key != "":
 		return h.startKeyed(ctx, who, req)
 	}
@@ -132,22 +138,16 @@ func (h *Host) start(ctx context.Context, who *quota.Holder, req Request, name s
 	return h.started(ctx, stream, created, err, named, &config)
 }
 
-// attach finds the execution that was started by an equal request, while none can be started.
-func (h *Host) attach(ctx context.Context, key reprise.StreamKey, config reprise.StreamConfig) (Execution, bool) {
-	s, info, err := lookUp(ctx, h.log, key)
-	if err != nil || s == nil || !isStartedBy(&info, &config) {
-		return Execution{}, false
-	}
-	x, err := h.show(ctx, s)
-	return x, err == nil
-}
-
-// attachOrFail is attach for a start that fails unless it finds an execution.
+// attachOrFail finds the execution that was started by an equal request, while none can be started. Otherwise the error
+// is why.
 func (h *Host) attachOrFail(ctx context.Context, key reprise.StreamKey, config reprise.StreamConfig, why error) (
 	x Execution, created bool, err error,
 ) {
-	if x, attached := h.attach(ctx, key, config); attached {
-		return x, false, nil
+	s, info, err := lookUp(ctx, h.log, key)
+	if err == nil && s != nil && isStartedBy(&info, &config) {
+		if x, err = h.show(ctx, s); err == nil {
+			return x, false, nil
+		}
 	}
 	return Execution{}, false, why
 }

@@ -14,7 +14,6 @@ import (
 
 	"reprise"
 	"reprise/internal/artifact"
-	"reprise/internal/backoff"
 	"reprise/internal/execution/command"
 	"reprise/internal/execution/supervisor"
 	"reprise/internal/isolation"
@@ -206,7 +205,7 @@ func (r *Run) followRemote() {
 	defer func() { r.reader.Close() }()
 	stopForwarding := r.forwardStop()
 	defer stopForwarding()
-	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
+	pause := retries
 	for {
 		l, err := r.link, error(nil)
 		if r.link = nil; l == nil { // that over which the supervisor was started serves until it fails
@@ -255,14 +254,11 @@ func (r *Run) forwardStop() (stop func()) {
 		case <-r.Stopping():
 		}
 		v := r.Verdict()
-		pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
-		for {
+		_ = retries.Repeat(ctx, func() bool {
 			// A supervisor that stands still is asked again. The first verdict counts: a repeated one changes nothing.
 			_, err := r.remote.Control(ctx, &command.Control{Op: command.OpStop, Verdict: &v})
-			if err == nil || errors.Is(err, reprise.ErrEnded) || pause.Wait(ctx) != nil {
-				return
-			}
-		}
+			return err == nil || errors.Is(err, reprise.ErrEnded)
+		})
 	}()
 	return func() {
 		cancel()

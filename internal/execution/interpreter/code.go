@@ -2,39 +2,13 @@ package interpreter
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"time"
 
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/execution/command"
-	"reprise/internal/wire"
 )
-
-// codeState is the part of the run of code that a later server needs.
-type codeState struct {
-	Name  string        `json:"name"` // of its stream
-	Epoch reprise.Epoch `json:"epoch"`
-	// Tail is the tail of its stream when state.Seq was taken.
-	Tail uint64 `json:"tail"`
-	// Input is the request that is sent to the driver.
-	Input   []byte        `json:"input"`
-	Started time.Time     `json:"started"`
-	Timeout time.Duration `json:"timeout,omitempty"`
-	Grace   time.Duration `json:"grace"`
-}
-
-// request returns the request for code to the driver, and the marks by which a Slicer finds the run. The code must not
-// contain NUL.
-func request(number int, r *execution.Request) ([]byte, Marks) {
-	m := Marks{Frame: rand.Text(), End: rand.Text()}
-	what := "run"
-	if r.Clear {
-		what = "clear"
-	}
-	return fmt.Appendf(nil, "%s\x00%d\x00%s\x00%s\x00%s\n", what, number, m.Frame, r.Code, m.End), m
-}
 
 // errBusy is why code is refused.
 var errBusy = fmt.Errorf("%w: the interpreter runs other code: wait for its end, or interrupt it", reprise.ErrConflict)
@@ -56,17 +30,36 @@ func (d *driver) Accept(req *execution.Request, create func() *execution.Run) er
 	if code == nil {
 		return nil
 	}
-	d.state.Runs++
-	input, marks := request(d.state.Runs, req)
-	d.state.Slice.Begin(marks)
-	d.state.Current = &codeState{
-		Name: code.Name(), Epoch: code.Epoch(), Input: input, Started: time.Now(),
-		Timeout: code.Timeout(), Grace: code.Grace(), Tail: 1,
-	}
-	d.current = code
-	d.report()
-	d.save()
+	d.begin(code, req)
 	d.enter()
+	return nil
+}
+
+// Resume takes up an interpreter of an earlier server, and the code that it runs.
+func (d *driver) Resume(ctx context.Context, r *execution.Run, created time.Time) error {
+	d.load(r, created)
+	if d.state.Current != nil {
+		if err := d.resumeCode(ctx); err != nil {
+			return err
+		}
+	}
+	lost := func() {
+		if d.current != nil {
+			d.current.Cut()
+		}
+	}
+	if err := r.Replay(ctx, d.state.Seq, lost, d.Take); err != nil {
+		if code := d.current; code != nil { // recover gives it its end
+			code.SetOver()
+			<-code.Done()
+		}
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.state.Current == nil {
+		d.rest()
+	}
 	return nil
 }
 
@@ -147,46 +140,4 @@ func (d *driver) attend(ctx context.Context, code *execution.Run, at *codeState)
 			})
 		}
 	}
-}
-
-// deliver appends the events that belong to the run of the code, except those that an earlier server has appended. The
-// caller holds mu.
-func (d *driver) deliver(batch []reprise.Event) error {
-	code, at := d.current, d.state.Current
-	if at == nil {
-		return nil
-	}
-	before := at.Tail
-	at.Tail += uint64(len(batch))
-	if code == nil {
-		return nil
-	}
-	over, err := code.Deliver(batch, before)
-	if over {
-		d.current = nil
-		code.SetOver()
-	}
-	return err
-}
-
-// conclude gives the run of the code its end. The caller holds mu.
-func (d *driver) conclude(e command.Ending, at time.Time) error {
-	code, was := d.current, d.state.Current
-	if was == nil {
-		return nil
-	}
-	e.Started = wire.At(was.Started)
-	e.DurationMS = max(0, at.Sub(was.Started).Milliseconds())
-	// A client that sees the end may look at the interpreter, and give it the next code, which then waits for mu.
-	d.state.Used = at
-	d.shown.Store(&execution.Driven{Runs: d.state.Runs, Used: at, Idle: d.state.Idle})
-	if code != nil {
-		if err := code.Conclude(e); err != nil {
-			return err
-		}
-	}
-	d.current, d.state.Current = nil, nil
-	d.state.Slice.Marks = Marks{}
-	d.rest()
-	return nil
 }

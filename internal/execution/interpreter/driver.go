@@ -1,7 +1,6 @@
 package interpreter
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -49,6 +48,19 @@ type state struct {
 	Current *codeState    `json:"current,omitempty"`
 }
 
+// codeState is the part of the run of code that a later server needs.
+type codeState struct {
+	Name  string        `json:"name"` // of its stream
+	Epoch reprise.Epoch `json:"epoch"`
+	// Tail is the tail of its stream when state.Seq was taken.
+	Tail uint64 `json:"tail"`
+	// Input is the request that is sent to the driver.
+	Input   []byte        `json:"input"`
+	Started time.Time     `json:"started"`
+	Timeout time.Duration `json:"timeout,omitempty"`
+	Grace   time.Duration `json:"grace"`
+}
+
 // stateFile holds the state in the directory of a run.
 const stateFile = "interpreter.json"
 
@@ -64,6 +76,17 @@ func (d *driver) save() {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a directory that was removed is never read again
 		d.run.Logger().Error("the state of an interpreter cannot be kept", "error", err)
 	}
+}
+
+// load reads the state that an earlier server has written for a run.
+func (d *driver) load(r *execution.Run, created time.Time) {
+	d.run, d.dir = r, r.Dir()
+	if text, err := os.ReadFile(filepath.Join(d.dir, stateFile)); err == nil {
+		_ = json.Unmarshal(text, &d.state)
+	} else {
+		d.state.Used = created
+	}
+	d.report()
 }
 
 // Progress returns what the interpreter does.
@@ -108,104 +131,4 @@ func (d *driver) rest() {
 		}
 	})
 	d.timer = timer
-}
-
-// Take cuts the runs out of events of the interpreter.
-func (d *driver) Take(events []reprise.Event, last uint64) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if last <= d.state.Seq {
-		return nil
-	}
-	var batch []reprise.Event
-	for i := range events {
-		e := &events[i]
-		if e.Type != execution.Stdout && e.Type != execution.Stderr {
-			continue
-		}
-		for _, p := range d.state.Slice.Feed(e.Type == execution.Stderr, e.Data) {
-			piece := reprise.Event{Time: e.Time, Type: e.Type, Format: reprise.FormatBytes, Data: p.Data}
-			if p.Type != "" {
-				piece.Type, piece.Format = p.Type, reprise.FormatJSON
-			}
-			batch = append(batch, piece)
-		}
-		if d.state.Slice.Over() {
-			if err := d.deliver(batch); err != nil {
-				return err
-			}
-			batch = nil
-			exit := d.state.Slice.Code
-			if err := d.conclude(command.Ending{Outcome: command.Exited, ExitCode: &exit}, e.Time); err != nil {
-				return err
-			}
-		}
-	}
-	if err := d.deliver(batch); err != nil {
-		return err
-	}
-	d.state.Seq = last
-	d.save()
-	return nil
-}
-
-// End ends the run of the code as its interpreter has ended.
-func (d *driver) End(e command.Ending) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.over = true
-	if d.timer != nil {
-		d.timer.Stop()
-	}
-	var rest []reprise.Event
-	for _, channel := range []string{execution.Stdout, execution.Stderr} {
-		if held := d.state.Slice.Flush(channel == execution.Stderr); len(held) > 0 {
-			rest = append(rest, reprise.Event{Type: channel, Format: reprise.FormatBytes, Data: held})
-		}
-	}
-	if err := d.deliver(rest); err != nil {
-		return err
-	}
-	why := "the interpreter ended"
-	if e.Error != "" {
-		why += ": " + e.Error
-	}
-	return d.conclude(command.Ending{
-		Outcome: e.Outcome, ExitCode: e.ExitCode, Signal: e.Signal, Error: why, Limit: e.Limit,
-		OutputTruncated: e.OutputTruncated, ProcessesLeft: e.ProcessesLeft, Isolation: e.Isolation,
-	}, time.Now())
-}
-
-// Resume takes up an interpreter of an earlier server, and the code that it runs.
-func (d *driver) Resume(ctx context.Context, r *execution.Run, created time.Time) error {
-	d.run, d.dir = r, r.Dir()
-	if text, err := os.ReadFile(filepath.Join(d.dir, stateFile)); err == nil {
-		_ = json.Unmarshal(text, &d.state)
-	} else {
-		d.state.Used = created
-	}
-	d.report()
-	if d.state.Current != nil {
-		if err := d.resumeCode(ctx); err != nil {
-			return err
-		}
-	}
-	lost := func() {
-		if d.current != nil {
-			d.current.Cut()
-		}
-	}
-	if err := r.Replay(ctx, d.state.Seq, lost, d.Take); err != nil {
-		if code := d.current; code != nil { // recover gives it its end
-			code.SetOver()
-			<-code.Done()
-		}
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.state.Current == nil {
-		d.rest()
-	}
-	return nil
 }
