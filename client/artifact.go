@@ -10,14 +10,6 @@ import (
 	"reprise"
 )
 
-// Artifact is a file that is kept with an execution.
-type Artifact struct {
-	// Path is relative to the working directory of the execution.
-	Path   string `json:"path"`
-	Size   int64  `json:"size"`
-	SHA256 string `json:"sha256"`
-}
-
 // OpenArtifact reads a file that is kept with an execution. Reading continues by itself after a lost connection. The
 // first Read makes the first request; its error is reprise.ErrNotFound if the file does not exist. The bytes are
 // not compared with Artifact.SHA256. Close frees everything; cancelling ctx does too.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/wire"
 	"reprise/sse"
 )
 
@@ -51,30 +52,7 @@ type Started struct {
 }
 
 // End describes how a stream has ended. A stream that is not an execution has only Outcome and Data.
-type End struct {
-	// Outcome is an outcome of an execution, such as Exited, or "completed", "failed" or "cancelled".
-	Outcome string `json:"outcome"`
-	// ExitCode and Signal are nil if the process did not end that way. Signal is
-	// a name without SIG.
-	ExitCode   *int    `json:"exit_code"`
-	Signal     *string `json:"signal"`
-	DurationMS int64   `json:"duration_ms"`
-	Usage      *Usage  `json:"usage"`
-	Bytes      Bytes   `json:"bytes"`
-	// Error is the reason why a run did not start, was lost, or was ended by the server.
-	Error string `json:"error"`
-	// Limit is the name of the exceeded limit.
-	Limit           string `json:"limit"`
-	OutputTruncated bool   `json:"output_truncated"`
-	// ProcessesLeft: the owner of the run's processes was killed, and some of the processes may still run.
-	ProcessesLeft bool `json:"processes_left"`
-	// KilledProcesses is the number of processes that still ran when the command had ended by itself, and were killed.
-	// KilledCommands are the command lines of the first five, shortened.
-	KilledProcesses int      `json:"killed_processes"`
-	KilledCommands  []string `json:"killed_commands"`
-	// Data is the data that the stream was ended with.
-	Data json.RawMessage `json:"data"`
-}
+type End = wire.Ending
 
 // wireEvent is the JSON form of an event; cursor and type are there in pages alone.
 type wireEvent struct {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/wire"
 )
 
 // StartRequest describes one run of a command. It is the body of POST /v1/executions. Exactly one of Argv, Command and
@@ -176,55 +177,60 @@ const (
 // Execution is one run of a command as the server shows it.
 type Execution struct {
 	ID      string `json:"id"`
-	Session string `json:"session"`
+	Session string `json:"session,omitempty"`
 	// Key is the key of the request. A later execution may have the key by now.
-	Key    string `json:"key"`
+	Key    string `json:"key,omitempty"`
 	Status string `json:"status"`
 	// Expired: it has ended, and the server remembers only how and when. ExpiredAt is when the output expired, and zero
 	// if the output was removed before, to make room.
-	Expired   bool      `json:"expired"`
-	ExpiredAt time.Time `json:"expired_at"`
+	Expired   bool `json:"expired,omitempty"`
+	ExpiredAt Time `json:"expired_at,omitzero"`
 	// Waiting is "storage" while the output of a running command waits until there is room for it, since WaitingSince.
-	Waiting      string     `json:"waiting"`
-	WaitingSince *time.Time `json:"waiting_since"`
-	// Outcome is "" until the end. ExitCode and Signal are nil until then, and
-	// if the process did not end that way.
-	Outcome         string  `json:"outcome"`
-	ExitCode        *int    `json:"exit_code"`
-	Signal          *string `json:"signal"`
-	Error           string  `json:"error"`
-	Limit           string  `json:"limit"`
-	OutputTruncated bool    `json:"output_truncated"`
+	Waiting      string `json:"waiting,omitempty"`
+	WaitingSince Time   `json:"waiting_since,omitzero"`
+	// Outcome is "" until the end. ExitCode and Signal, a name without SIG, are nil until then, and if the process did
+	// not end that way.
+	Outcome  Outcome `json:"outcome"`
+	ExitCode *int    `json:"exit_code"`
+	Signal   *string `json:"signal"`
+	// Error is why a run did not start, was lost, or was ended by the server, and Limit which limit it has exceeded,
+	// for example "memory_bytes".
+	Error string `json:"error,omitempty"`
+	Limit string `json:"limit,omitempty"`
+	// OutputTruncated: the command wrote output that is not in the stream.
+	OutputTruncated bool `json:"output_truncated,omitempty"`
 	// ProcessesLeft: the owner of its processes was killed, and some of the processes may still run.
-	ProcessesLeft bool `json:"processes_left"`
+	ProcessesLeft bool `json:"processes_left,omitempty"`
 	// KilledProcesses is the number of processes that still ran when the command had ended by itself, and were killed.
 	// KilledCommands are the command lines of the first five, shortened.
-	KilledProcesses int      `json:"killed_processes"`
-	KilledCommands  []string `json:"killed_commands"`
+	KilledProcesses int      `json:"killed_processes,omitempty"`
+	KilledCommands  []string `json:"killed_commands,omitempty"`
 
-	Argv     []string `json:"argv"`
-	Command  string   `json:"command"`
-	Language string   `json:"language"`
+	// The request. A long Argv, Command or list of names is shortened.
+	Argv     []string `json:"argv,omitempty"`
+	Command  string   `json:"command,omitempty"`
+	Language string   `json:"language,omitempty"`
 	// Interpreter is the id of the interpreter that runs the code.
-	Interpreter string            `json:"interpreter"`
-	Cwd         string            `json:"cwd"`
-	EnvNames    []string          `json:"env_names"`
-	TTY         *TTY              `json:"tty"`
-	Timeout     Duration          `json:"timeout"`
-	Labels      map[string]string `json:"labels"`
+	Interpreter string `json:"interpreter,omitempty"`
+	Cwd         string `json:"cwd"`
+	// EnvNames are the names, not the values, of the variables of the request.
+	EnvNames []string          `json:"env_names,omitempty"`
+	TTY      *TTY              `json:"tty,omitempty"`
+	Timeout  Duration          `json:"timeout,omitzero"`
+	Labels   map[string]string `json:"labels"`
 
-	Created time.Time `json:"created"`
-	// Started and Ended are zero until then.
-	Started    time.Time  `json:"started"`
-	Ended      time.Time  `json:"ended"`
+	Created Time `json:"created"`
+	// Started and Ended are zero until then. DurationMS is from the start of the process to its end.
+	Started    Time       `json:"started"`
+	Ended      Time       `json:"ended"`
 	DurationMS *int64     `json:"duration_ms"`
-	Window     Window     `json:"window"`
+	Window     Window     `json:"window,omitzero"`
 	Usage      *Usage     `json:"usage"`
 	Bytes      Bytes      `json:"bytes"`
 	Isolation  *Isolation `json:"isolation"`
 	// Artifacts are the kept files of the execution. ArtifactNotes name each omitted file and the reason.
-	Artifacts     []Artifact `json:"artifacts"`
-	ArtifactNotes []string   `json:"artifact_notes"`
+	Artifacts     []Artifact `json:"artifacts,omitempty"`
+	ArtifactNotes []string   `json:"artifact_notes,omitempty"`
 
 	// Raw is the object as the server sent it.
 	Raw json.RawMessage `json:"-"`
@@ -237,46 +243,15 @@ type Window struct {
 	Tail     string `json:"tail"`
 }
 
-// Usage is the resource usage of the processes of an execution. MaxRSSBytes is the largest resident memory of a single
-// process.
-type Usage struct {
-	UserMS      int64 `json:"user_ms"`
-	SystemMS    int64 `json:"system_ms"`
-	MaxRSSBytes int64 `json:"max_rss_bytes"`
-}
-
-// Bytes counts the output of each channel, kept or not.
-type Bytes struct {
-	Stdout int64 `json:"stdout"`
-	Stderr int64 `json:"stderr"`
-}
-
-// Isolation describes the isolation in force: the level, how the process tree is killed, and how each limit is
-// enforced. Kill is "cgroup", "subreaper", "scan", or "group" on servers that do not run on Linux.
-type Isolation struct {
-	Level     string `json:"level"`
-	Kill      string `json:"kill"`
-	Memory    string `json:"memory_bytes"`
-	Processes string `json:"processes"`
-	CPU       string `json:"cpu_time"`
-	Layers    Layers `json:"layers"`
-}
-
-// Layers are the layers that the process was started with; docs/isolation.md explains them. The zero value of a field
-// means that the layer is not in force.
-type Layers struct {
-	NoNewPrivileges bool   `json:"no_new_privileges"`
-	Capabilities    string `json:"capabilities"`
-	Hidden          string `json:"hidden"`
-	Readable        string `json:"readable"`
-	Temporary       string `json:"temporary"`
-	Writable        string `json:"writable"`
-	Signals         string `json:"signals"`
-	Cgroups         string `json:"cgroups"`
-	SystemCalls     string `json:"system_calls"`
-	Network         string `json:"network"`
-	User            string `json:"user"`
-}
+// The parts of an Execution. An Outcome is "" until the end.
+type (
+	Outcome   = wire.Outcome
+	Usage     = wire.Usage
+	Bytes     = wire.Bytes
+	Isolation = wire.Isolation
+	Layers    = wire.Layers
+	Artifact  = wire.Artifact
+)
 
 // Start starts an execution. It retries after a lost connection, and the
 // command still runs once, because every start carries an id. The errors are those of

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"path"
 	"strconv"
-	"time"
 )
 
 // File is an entry of a directory of the server, below one of the roots that its operator has configured. Paths begin
@@ -22,8 +21,8 @@ type File struct {
 	// Size is the number of bytes of a file.
 	Size int64 `json:"size"`
 	// Mode are the permissions, for example "0644".
-	Mode     string    `json:"mode"`
-	Modified time.Time `json:"modified"`
+	Mode     string `json:"mode"`
+	Modified Time   `json:"modified"`
 	// ETag of a file changes whenever the file was changed.
 	ETag string `json:"etag"`
 	// Target is the target of a symbolic link.

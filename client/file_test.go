@@ -19,6 +19,7 @@ import (
 	"reprise/client"
 	"reprise/internal/api"
 	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
 	"reprise/internal/files"
 	"reprise/internal/identity"
 	"reprise/internal/quota"
@@ -40,7 +41,9 @@ func newFileServer(t *testing.T) *fileServer {
 	s := &fileServer{T: t, dir: t.TempDir(), state: t.TempDir()}
 	log, err := reprise.Open(context.Background(), memstore.New(nil), nil)
 	s.ok(err)
-	host, err := execution.Open(context.Background(), log, &execution.Options{Dir: t.TempDir(), StateDir: t.TempDir()})
+	host, err := execution.Open(context.Background(), log, &execution.Options{
+		Dir: t.TempDir(), StateDir: t.TempDir(), Drive: interpreter.Drive,
+	})
 	s.ok(err)
 	s.start(log, host)
 	s.web = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"time"
 )
 
 // InterpreterRequest describes an interpreter to open. Code that runs in the interpreter sees the declarations of
@@ -32,27 +31,29 @@ type InterpreterRequest struct {
 	Access      Access   `json:"access,omitzero"`
 }
 
-// Interpreter is an interpreter as the server shows it.
+// Interpreter is an interpreter as the server shows it. It is an execution, whose output is written by its driver.
 type Interpreter struct {
 	ID       string `json:"id"`
 	Language string `json:"language"`
-	Session  string `json:"session"`
+	Session  string `json:"session,omitempty"`
 	// Status and Outcome are as of an Execution.
 	Status  string            `json:"status"`
-	Outcome string            `json:"outcome"`
-	Error   string            `json:"error"`
+	Outcome Outcome           `json:"outcome"`
+	Error   string            `json:"error,omitempty"`
 	Cwd     string            `json:"cwd"`
 	Labels  map[string]string `json:"labels"`
-	Created time.Time         `json:"created"`
+	Created Time              `json:"created"`
 	// Ended is zero until then.
-	Ended time.Time `json:"ended"`
-	// Running is the running execution, or "" while the interpreter waits for code.
-	Running string `json:"running"`
-	// Runs is the number of runs so far, Used the end of the last one; both are zero once the interpreter has ended.
-	Runs        int        `json:"runs"`
-	Used        time.Time  `json:"used"`
-	IdleTimeout Duration   `json:"idle_timeout"`
-	Timeout     Duration   `json:"timeout"`
+	Ended Time `json:"ended"`
+	// Running is the id of the running execution, or "" while the interpreter waits for code.
+	Running string `json:"running,omitempty"`
+	// Runs is the number of runs so far, Used the end of the last one; they are nil and zero once the interpreter has
+	// ended.
+	Runs *int `json:"runs,omitempty"`
+	Used Time `json:"used,omitzero"`
+	// IdleTimeout and Timeout are when it ends by itself: after so long without code, and after so long in all.
+	IdleTimeout Duration   `json:"idle_timeout,omitzero"`
+	Timeout     Duration   `json:"timeout,omitzero"`
 	Isolation   *Isolation `json:"isolation"`
 
 	// Raw is the object as the server sent it.

@@ -30,9 +30,9 @@ type Key struct {
 	Limits  map[string]int64 `json:"limits,omitempty"`
 	Created Time             `json:"created"`
 	// Rotated is when the text was last replaced, Expires when the key ends by itself, Revoked when it was ended.
-	Rotated *Time `json:"rotated"`
-	Expires *Time `json:"expires"`
-	Revoked *Time `json:"revoked"`
+	Rotated Time `json:"rotated"`
+	Expires Time `json:"expires"`
+	Revoked Time `json:"revoked"`
 	// Key is the text of the key, if it was just made.
 	Key string `json:"key,omitempty"`
 

@@ -23,6 +23,7 @@ import (
 	"reprise/client"
 	"reprise/internal/api"
 	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
 	"reprise/internal/identity"
 	"reprise/internal/park"
 	"reprise/store/memstore"
@@ -49,7 +50,9 @@ func liveServerOn(t *testing.T, store reprise.Store) (string, *reprise.Log) {
 	keys := reprise.NewKeyset()
 	log, err := reprise.Open(context.Background(), store, &reprise.Options{Keys: keys})
 	ok(err)
-	host, err := execution.Open(context.Background(), log, &execution.Options{Dir: t.TempDir(), StateDir: t.TempDir()})
+	host, err := execution.Open(context.Background(), log, &execution.Options{
+		Dir: t.TempDir(), StateDir: t.TempDir(), Drive: interpreter.Drive,
+	})
 	ok(err)
 	known, err := identity.NewToken(liveToken)
 	ok(err)

@@ -44,7 +44,7 @@ type Schedule struct {
 	Principal string `json:"principal"`
 	Created   Time   `json:"created"`
 	// Next is the next slot, nil if there is none.
-	Next *Time `json:"next"`
+	Next Time `json:"next"`
 	// Disabled is nil while the schedule is enabled.
 	Disabled *Disabled `json:"disabled"`
 	// Slots are the newest ones. Only Schedules.Show sets them.

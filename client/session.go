@@ -5,14 +5,14 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"time"
 )
 
 // Session summarizes the executions of one session.
 type Session struct {
-	ID      string    `json:"id"`
-	Created time.Time `json:"created"`
-	Updated time.Time `json:"updated"`
+	ID string `json:"id"`
+	// Created and Updated are when its first and its newest execution was started.
+	Created Time `json:"created"`
+	Updated Time `json:"updated"`
 	// Count is the number of executions in the session. Running and Queued count those that have not ended.
 	Count   int `json:"count"`
 	Running int `json:"running"`
@@ -20,7 +20,7 @@ type Session struct {
 	// LastSeq is the highest seq in any of their streams.
 	LastSeq uint64 `json:"last_seq"`
 	// Executions, newest first, is set if a single session was requested.
-	Executions []Execution `json:"executions"`
+	Executions []Execution `json:"executions,omitempty"`
 
 	// Raw is the object as the server sent it.
 	Raw json.RawMessage `json:"-"`
@@ -65,10 +65,10 @@ type MCPSession struct {
 		Name    string `json:"name"`
 		Version string `json:"version"`
 	} `json:"client"`
-	Version      string    `json:"version"`
-	Principal    string    `json:"principal"`
-	Created      time.Time `json:"created"`
-	LastActivity time.Time `json:"last_activity"`
+	Version      string `json:"version"`
+	Principal    string `json:"principal"`
+	Created      Time   `json:"created"`
+	LastActivity Time   `json:"last_activity"`
 	// Streams is the number of kept streams, Running the number of unanswered calls among them, and
 	// Bytes the size of the streams.
 	Streams int   `json:"streams"`
@@ -118,9 +118,9 @@ type MCPCall struct {
 	// Requests is 1 except in version 2025-03-26 of the protocol.
 	Requests int `json:"requests"`
 	// Status is "running" or "answered".
-	Status  string     `json:"status"`
-	Created time.Time  `json:"created"`
-	Ended   *time.Time `json:"ended"`
+	Status  string `json:"status"`
+	Created Time   `json:"created"`
+	Ended   Time   `json:"ended"`
 	// Events is the number of kept messages to the client, and Bytes their size.
 	Events uint64 `json:"events"`
 	Bytes  int64  `json:"bytes"`
@@ -161,8 +161,8 @@ type TicketRequest struct {
 
 // Ticket is valid until Expires, as the query parameter "ticket". It is a secret.
 type Ticket struct {
-	Ticket  string    `json:"ticket"`
-	Expires time.Time `json:"expires"`
+	Ticket  string `json:"ticket"`
+	Expires Time   `json:"expires"`
 	// Events is the path of the stream's events with the ticket in it.
 	Events string `json:"events"`
 }

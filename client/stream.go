@@ -21,12 +21,12 @@ type Stream struct {
 	Name string `json:"name"`
 	// Status is "open" or "ended". Outcome is "", and Ended and Expires are zero, until the end.
 	Status    string            `json:"status"`
-	Outcome   string            `json:"outcome"`
+	Outcome   Outcome           `json:"outcome"`
 	Labels    map[string]string `json:"labels"`
 	Retention Retention         `json:"retention"`
-	Created   time.Time         `json:"created"`
-	Ended     time.Time         `json:"ended"`
-	Expires   time.Time         `json:"expires"`
+	Created   Time              `json:"created"`
+	Ended     Time              `json:"ended"`
+	Expires   Time              `json:"expires"`
 	Window    Window            `json:"window"`
 	// Events and Bytes count the kept events.
 	Events uint64 `json:"events"`

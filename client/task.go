@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
-	"time"
 )
 
 // Task is a call of an MCP tool that its client polls for the result.
@@ -20,12 +19,12 @@ type Task struct {
 	Message   string `json:"message"`
 	Principal string `json:"principal"`
 	// Execution is the id of the execution that the task waits for, or "".
-	Execution string    `json:"execution"`
-	Created   time.Time `json:"created"`
-	Updated   time.Time `json:"updated"`
-	// Expires is when the task may be removed, nil before the end. TTLMS is the time from Created to Expires.
-	Expires *time.Time `json:"expires"`
-	TTLMS   *int64     `json:"ttl_ms"`
+	Execution string `json:"execution"`
+	Created   Time   `json:"created"`
+	Updated   Time   `json:"updated"`
+	// Expires is when the task may be removed, zero before the end. TTLMS is the time from Created to Expires.
+	Expires Time   `json:"expires"`
+	TTLMS   *int64 `json:"ttl_ms"`
 	// CancelRequested is true if somebody has asked to cancel the task.
 	CancelRequested bool `json:"cancel_requested"`
 
@@ -72,16 +71,16 @@ type Replica struct {
 	ID string `json:"id"`
 	// Self is true for the server that answered the request.
 	Self bool `json:"self"`
-	// Answers is false if the server has not said what it does; URL, Version, Started, Executions and Streams are nil
-	// or "" then.
-	Answers bool       `json:"answers"`
-	URL     string     `json:"url"`
-	Version string     `json:"version"`
-	Started *time.Time `json:"started"`
-	// Joined is when the server got its ID, and LastHeartbeat when a heartbeat was seen last. Both are nil for a
+	// Answers is false if the server has not said what it does; URL, Version, Started, Executions and Streams are then
+	// nil, zero or "".
+	Answers bool   `json:"answers"`
+	URL     string `json:"url"`
+	Version string `json:"version"`
+	Started Time   `json:"started"`
+	// Joined is when the server got its ID, and LastHeartbeat when a heartbeat was seen last. Both are zero for a
 	// server that has its store alone.
-	Joined        *time.Time `json:"joined"`
-	LastHeartbeat *time.Time `json:"last_heartbeat"`
+	Joined        Time `json:"joined"`
+	LastHeartbeat Time `json:"last_heartbeat"`
 	// Executions counts those that the server runs.
 	Executions *struct {
 		Running int `json:"running"`

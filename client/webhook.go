@@ -47,8 +47,8 @@ type Webhook struct {
 
 // WebhookSecret says when a secret was made, and until when it signs after it was replaced.
 type WebhookSecret struct {
-	Created Time  `json:"created"`
-	Expires *Time `json:"expires"`
+	Created Time `json:"created"`
+	Expires Time `json:"expires"`
 }
 
 // WebhookProgress counts the messages of a webhook.
@@ -59,9 +59,9 @@ type WebhookProgress struct {
 	Sent    uint64 `json:"sent"`
 	Dropped uint64 `json:"dropped"`
 	// Succeeded is the time of the last acknowledgement.
-	Succeeded *Time `json:"succeeded"`
+	Succeeded Time `json:"succeeded"`
 	// Failing is the time since which every attempt has failed, with the status and the error of the last one.
-	Failing *Time  `json:"failing"`
+	Failing Time   `json:"failing"`
 	Status  int    `json:"status,omitempty"`
 	Error   string `json:"error,omitempty"`
 }

@@ -35,44 +35,40 @@ func (*artifactsCmd) Help() string {
 
 // Run lists or fetches.
 func (c *artifactsCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	x, err := server.Show(ctx, c.ID)
-	if err != nil {
-		return err
-	}
-	if x.Status != client.StatusEnded {
-		return fmt.Errorf("execution %s has not ended: its artifacts are collected then", c.ID)
-	}
-	chosen := x.Artifacts
-	for i, path := range c.Paths {
-		at := slices.IndexFunc(x.Artifacts, func(a client.Artifact) bool { return a.Path == path })
-		if at < 0 {
-			return fmt.Errorf("not_found: execution %s has no artifact %s", c.ID, path)
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		x, err := server.Show(ctx, c.ID)
+		if err != nil {
+			return err
 		}
-		chosen = append(chosen[:i:i], x.Artifacts[at])
-	}
-	for _, note := range x.ArtifactNotes {
-		fmt.Fprintln(os.Stderr, "reprise: not kept:", printable(note))
-	}
-	if c.To != "" {
-		return c.fetch(ctx, server, chosen)
-	}
-	t := newTable(stdout, "SIZE", "PATH")
-	for _, a := range chosen {
-		if c.JSON {
-			if err := printObject(a); err != nil {
-				return err
+		if x.Status != client.StatusEnded {
+			return fmt.Errorf("execution %s has not ended: its artifacts are collected then", c.ID)
+		}
+		chosen := x.Artifacts
+		for i, path := range c.Paths {
+			at := slices.IndexFunc(x.Artifacts, func(a client.Artifact) bool { return a.Path == path })
+			if at < 0 {
+				return fmt.Errorf("not_found: execution %s has no artifact %s", c.ID, path)
 			}
-			continue
+			chosen = append(chosen[:i:i], x.Artifacts[at])
 		}
-		t.row(strconv.FormatInt(a.Size, 10), a.Path)
-	}
-	return t.flush()
+		for _, note := range x.ArtifactNotes {
+			fmt.Fprintln(os.Stderr, "reprise: not kept:", printable(note))
+		}
+		if c.To != "" {
+			return c.fetch(ctx, server, chosen)
+		}
+		t := newTable(stdout, "SIZE", "PATH")
+		for _, a := range chosen {
+			if c.JSON {
+				if err := printObject(a); err != nil {
+					return err
+				}
+				continue
+			}
+			t.row(strconv.FormatInt(a.Size, 10), a.Path)
+		}
+		return t.flush()
+	})
 }
 
 // fetch writes the artifacts below the directory, which no path can leave.

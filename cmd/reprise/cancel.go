@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+
+	"reprise/client"
 )
 
 // cancelCmd ends executions or tasks.
@@ -16,19 +18,15 @@ type cancelCmd struct {
 
 // Run asks for the end and does not wait for it.
 func (c *cancelCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	cancel := server.Cancel
-	if c.Task {
-		cancel = server.CancelTask
-	}
-	var errs []error
-	for _, id := range c.IDs {
-		errs = append(errs, cancel(ctx, id))
-	}
-	return errors.Join(errs...)
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		cancel := server.Cancel
+		if c.Task {
+			cancel = server.CancelTask
+		}
+		var errs []error
+		for _, id := range c.IDs {
+			errs = append(errs, cancel(ctx, id))
+		}
+		return errors.Join(errs...)
+	})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net/url"
 	"os"
@@ -65,4 +66,15 @@ func (c *connect) clientWith(options client.Options) (*client.Client, error) {
 		return nil, &exit{code: exitUsage, err: err}
 	}
 	return server, nil
+}
+
+// with calls do with a client of the server, until the first signal.
+func (c *connect) with(ctx context.Context, asked *stops, do func(context.Context, *client.Client) error) error {
+	ctx, release := asked.context(ctx)
+	defer release()
+	server, err := c.client()
+	if err != nil {
+		return err
+	}
+	return do(ctx, server)
 }

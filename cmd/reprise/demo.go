@@ -154,7 +154,7 @@ func (d *demo) event(e client.Event) {
 	text := "the job has started"
 	switch {
 	case e.End != nil:
-		text = "the job has ended: " + e.End.Outcome
+		text = "the job has ended: " + string(e.End.Outcome)
 	case e.Started == nil:
 		d.output.Write(e.Data)
 		lines := strings.Split(strings.TrimSuffix(string(e.Data), "\n"), "\n")

@@ -98,11 +98,11 @@ func (c *doctorCmd) waiting() func(context.Context) (int, time.Time, error) {
 		page, err := server.List(ctx, client.ExecutionQuery{Status: "running", Limit: 1000})
 		for i := range page.Executions {
 			x := &page.Executions[i]
-			if x.Waiting != "storage" || x.WaitingSince == nil {
+			if x.Waiting != "storage" || x.WaitingSince.IsZero() {
 				continue
 			}
 			if n++; since.IsZero() || x.WaitingSince.Before(since) {
-				since = *x.WaitingSince
+				since = x.WaitingSince.Time
 			}
 		}
 		return n, since, err

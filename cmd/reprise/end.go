@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+
+	"reprise/client"
 )
 
 // endCmd ends a stream.
@@ -20,18 +22,14 @@ type endCmd struct {
 
 // Run ends it.
 func (c *endCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		if c.Result != "" && !json.Valid([]byte(c.Result)) {
+			return usage("--result %q is no JSON value", c.Result)
+		}
+		published, err := server.Producer(c.Stream).End(ctx, c.Outcome, json.RawMessage(c.Result))
+		if err == nil && c.JSON {
+			return printObject(published)
+		}
 		return err
-	}
-	if c.Result != "" && !json.Valid([]byte(c.Result)) {
-		return usage("--result %q is no JSON value", c.Result)
-	}
-	published, err := server.Producer(c.Stream).End(ctx, c.Outcome, json.RawMessage(c.Result))
-	if err == nil && c.JSON {
-		return printObject(published)
-	}
-	return err
+	})
 }

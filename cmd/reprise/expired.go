@@ -28,7 +28,7 @@ func ranBefore(ctx context.Context, server *client.Client, id string, err error)
 // tellRanBefore says on stderr why there is no output.
 func tellRanBefore(x *client.Execution) {
 	fmt.Fprintf(os.Stderr, "reprise: %s has run before and ended %s ago (%s); its %s\n", x.ID,
-		roughly(time.Since(x.Ended)), statusText(x), expiredText(x))
+		roughly(time.Since(x.Ended.Time)), statusText(x), expiredText(x))
 }
 
 // expiredText says that the output of an execution is no longer kept, "" if it is.
@@ -39,7 +39,7 @@ func expiredText(x *client.Execution) string {
 	case x.ExpiredAt.IsZero():
 		return "output removed to make room"
 	}
-	return "output expired " + roughly(time.Since(x.ExpiredAt)) + " ago"
+	return "output expired " + roughly(time.Since(x.ExpiredAt.Time)) + " ago"
 }
 
 // roughly is a time span in its largest unit, for example "2 h".

@@ -87,15 +87,11 @@ type filesRemoveCmd struct {
 
 // Run removes them all, as far as it can.
 func (c *filesRemoveCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, path := range c.Paths {
-		errs = append(errs, server.RemoveFile(ctx, serverPath(path), c.Recursive))
-	}
-	return errors.Join(errs...)
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		var errs []error
+		for _, path := range c.Paths {
+			errs = append(errs, server.RemoveFile(ctx, serverPath(path), c.Recursive))
+		}
+		return errors.Join(errs...)
+	})
 }

@@ -40,14 +40,10 @@ type filesListCmd struct {
 
 // Run lists.
 func (c *filesListCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	return showFiles(c.Limit, c.JSON, func(limit int, cursor string) (client.FileList, error) {
-		return server.ListFiles(ctx, serverPath(c.Path), limit, cursor)
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		return showFiles(c.Limit, c.JSON, func(limit int, cursor string) (client.FileList, error) {
+			return server.ListFiles(ctx, serverPath(c.Path), limit, cursor)
+		})
 	})
 }
 
@@ -60,12 +56,10 @@ func showFiles(limit int, asJSON bool, get func(limit int, cursor string) (clien
 		page, err := get(limit, cursor)
 		return page.Files, page.NextCursor, err
 	}, limit)
-	return show(&listCmd{Limit: limit, JSON: asJSON}, all, fileRow, fileJSON, "MODE", "SIZE", "MODIFIED", "PATH")
+	return show(&listCmd{Limit: limit, JSON: asJSON}, all, fileRow, "MODE", "SIZE", "MODIFIED", "PATH")
 }
 
-func fileJSON(f client.File) json.RawMessage { return f.Raw }
-
-func fileRow(f client.File) []string {
+func fileRow(f client.File) (json.RawMessage, []string) {
 	name := f.Path
 	switch {
 	case f.Type == "directory":
@@ -75,7 +69,7 @@ func fileRow(f client.File) []string {
 	case f.Line > 0:
 		name += ":" + strconv.Itoa(f.Line) + ": " + clip(strings.TrimSpace(f.Text), 80)
 	}
-	return []string{f.Mode, byteCount(f.Size).String(), moment(f.Modified), name}
+	return f.Raw, []string{f.Mode, byteCount(f.Size).String(), moment(f.Modified), name}
 }
 
 // filesShowCmd shows a file.
@@ -90,30 +84,22 @@ type filesShowCmd struct {
 
 // Run shows it.
 func (c *filesShowCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	get := server.ShowFile
-	if c.Checksum {
-		get = server.SumFile
-	}
-	file, err := get(ctx, serverPath(c.Path))
-	if err != nil {
-		return err
-	}
-	return printFile(file, c.JSON)
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		get := server.ShowFile
+		if c.Checksum {
+			get = server.SumFile
+		}
+		file, err := get(ctx, serverPath(c.Path))
+		if err != nil {
+			return err
+		}
+		return printFile(file, c.JSON)
+	})
 }
 
 // printFile prints a file in rows or as JSON.
 func printFile(f client.File, asJSON bool) error {
-	if asJSON {
-		return printObject(f.Raw)
-	}
-	t := newTable(stdout)
-	for _, row := range [][2]string{
+	return printRows(asJSON, f.Raw, [][2]string{
 		{"path", f.Path},
 		{"type", f.Type},
 		{"size", byteCount(f.Size).String()},
@@ -121,12 +107,7 @@ func printFile(f client.File, asJSON bool) error {
 		{"modified", moment(f.Modified)},
 		{"target", f.Target},
 		{"sha256", f.SHA256},
-	} {
-		if row[1] != "" {
-			t.row(row[0], row[1])
-		}
-	}
-	return t.flush()
+	})
 }
 
 // filesSearchCmd searches.
@@ -172,34 +153,30 @@ type filesWatchCmd struct {
 
 // Run prints until it is stopped.
 func (c *filesWatchCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	watch, err := server.StartWatch(ctx, serverPath(c.Path), c.Recursive)
-	if err != nil {
-		return err
-	}
-	bridge, ctx := c.newBridge(ctx, server.URL(), os.Stderr)
-	out := printer(&changes{})
-	if c.JSON {
-		out = newObjects(stdout)
-	}
-	opts := bridge.options(client.FollowOptions{After: watch.Cursor})
-	for event, err := range server.FollowWatch(ctx, watch.ID, opts) {
-		if err == nil {
-			err = out.print(event)
-		}
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		watch, err := server.StartWatch(ctx, serverPath(c.Path), c.Recursive)
 		if err != nil {
 			return err
 		}
-		if event.End != nil {
-			return outcome(event.End)
+		bridge, ctx := c.newBridge(ctx, server.URL(), os.Stderr)
+		out := printer(&changes{})
+		if c.JSON {
+			out = newObjects(stdout)
 		}
-	}
-	return nil
+		opts := bridge.options(client.FollowOptions{After: watch.Cursor})
+		for event, err := range server.FollowWatch(ctx, watch.ID, opts) {
+			if err == nil {
+				err = out.print(event)
+			}
+			if err != nil {
+				return err
+			}
+			if event.End != nil {
+				return outcome(event.End)
+			}
+		}
+		return nil
+	})
 }
 
 // changes writes each change of a file as a line.

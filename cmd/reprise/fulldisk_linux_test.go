@@ -59,7 +59,7 @@ func TestFullDiskOfServer(t *testing.T) {
 					bytes += len(e.Data)
 				}
 				if e.End != nil {
-					end = e.End.Outcome
+					end = string(e.End.Outcome)
 				}
 			}
 			if want := 3 + 10_888_896; bytes != want || end != "exited" {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"os"
+
+	"reprise/client"
 )
 
 // inputCmd writes to a command's stdin.
@@ -23,21 +25,17 @@ func (*inputCmd) Help() string {
 
 // Run sends what there is.
 func (c *inputCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	if c.Offset < 0 {
-		return usage("--offset %d: a number from 0", c.Offset)
-	}
-	w := server.StdinWriter(ctx, c.ID, c.Offset)
-	if _, err := io.Copy(w, os.Stdin); err != nil {
-		return err
-	}
-	if c.KeepOpen {
-		return nil
-	}
-	return w.Close()
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		if c.Offset < 0 {
+			return usage("--offset %d: a number from 0", c.Offset)
+		}
+		w := server.StdinWriter(ctx, c.ID, c.Offset)
+		if _, err := io.Copy(w, os.Stdin); err != nil {
+			return err
+		}
+		if c.KeepOpen {
+			return nil
+		}
+		return w.Close()
+	})
 }

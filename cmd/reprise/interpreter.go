@@ -52,22 +52,18 @@ type interpreterOpenCmd struct {
 
 // Run starts it.
 func (c *interpreterOpenCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		i, err := server.OpenInterpreter(ctx, client.InterpreterRequest{
+			ID: c.ID, Session: c.Session, Language: c.Language, Labels: c.Label,
+			Cwd: c.directory(c.Cwd), Env: environ(c.Env),
+			IdleTimeout: client.Duration(c.IdleTimeout), Timeout: client.Duration(c.Timeout), Isolation: c.Isolation,
+			Limits: client.Limits(c.Limits),
+		})
+		if err == nil {
+			fmt.Fprintln(stdout, i.ID)
+		}
 		return err
-	}
-	i, err := server.OpenInterpreter(ctx, client.InterpreterRequest{
-		ID: c.ID, Session: c.Session, Language: c.Language, Labels: c.Label,
-		Cwd: c.directory(c.Cwd), Env: environ(c.Env),
-		IdleTimeout: client.Duration(c.IdleTimeout), Timeout: client.Duration(c.Timeout), Isolation: c.Isolation,
-		Limits: client.Limits(c.Limits),
 	})
-	if err == nil {
-		fmt.Fprintln(stdout, i.ID)
-	}
-	return err
 }
 
 type interpreterListCmd struct {
@@ -78,27 +74,14 @@ type interpreterListCmd struct {
 
 // Run lists them.
 func (c *interpreterListCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	list, err := server.Interpreters(ctx)
-	if err != nil {
-		return err
-	}
-	t := newTable(stdout, "ID", "LANGUAGE", "STATUS", "RUNS", "RUNNING", "CREATED")
-	for _, i := range list {
-		if c.JSON {
-			if err := printObject(i.Raw); err != nil {
-				return err
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		list, err := server.Interpreters(ctx)
+		return showAll(c.JSON, list, err, func(i client.Interpreter) (json.RawMessage, []string) {
+			return i.Raw, []string{
+				i.ID, i.Language, interpreterStatus(&i), interpreterRuns(&i), i.Running, moment(i.Created),
 			}
-			continue
-		}
-		t.row(i.ID, i.Language, interpreterStatus(&i), strconv.Itoa(i.Runs), i.Running, moment(i.Created))
-	}
-	return t.flush()
+		}, "ID", "LANGUAGE", "STATUS", "RUNS", "RUNNING", "CREATED")
+	})
 }
 
 // oneInterpreter is the argument of verbs that are about one.
@@ -109,7 +92,10 @@ type oneInterpreter struct {
 }
 
 // interpreterStatus is how an interpreter is, or how it has ended.
-func interpreterStatus(i *client.Interpreter) string { return cmp.Or(i.Outcome, i.Status) }
+func interpreterStatus(i *client.Interpreter) string { return cmp.Or(string(i.Outcome), i.Status) }
+
+// interpreterRuns is how often an interpreter has run code, 0 once it has ended.
+func interpreterRuns(i *client.Interpreter) string { return strconv.Itoa(*cmp.Or(i.Runs, new(int))) }
 
 type interpreterShowCmd struct {
 	oneInterpreter `embed:""`
@@ -119,39 +105,26 @@ type interpreterShowCmd struct {
 
 // Run shows it.
 func (c *interpreterShowCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	i, err := server.Interpreter(ctx, c.ID)
-	if err != nil {
-		return err
-	}
-	if c.JSON {
-		return printObject(i.Raw)
-	}
-	t := newTable(stdout)
-	for _, row := range [][2]string{
-		{"id", i.ID},
-		{"language", i.Language},
-		{"status", interpreterStatus(&i)},
-		{"error", i.Error},
-		{"directory", i.Cwd},
-		{"session", i.Session},
-		{"labels", labelText(i.Labels)},
-		{"created", moment(i.Created)},
-		{"ended", moment(i.Ended)},
-		{"running", i.Running},
-		{"runs", strconv.Itoa(i.Runs)},
-		{"used", moment(i.Used)},
-	} {
-		if row[1] != "" {
-			t.row(row[0], row[1])
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		i, err := server.Interpreter(ctx, c.ID)
+		if err != nil {
+			return err
 		}
-	}
-	return t.flush()
+		return printRows(c.JSON, i.Raw, [][2]string{
+			{"id", i.ID},
+			{"language", i.Language},
+			{"status", interpreterStatus(&i)},
+			{"error", i.Error},
+			{"directory", i.Cwd},
+			{"session", i.Session},
+			{"labels", labelText(i.Labels)},
+			{"created", moment(i.Created)},
+			{"ended", moment(i.Ended)},
+			{"running", i.Running},
+			{"runs", interpreterRuns(&i)},
+			{"used", moment(i.Used)},
+		})
+	})
 }
 
 type interpreterInterruptCmd struct {
@@ -160,13 +133,9 @@ type interpreterInterruptCmd struct {
 
 // Run interrupts what it runs.
 func (c *interpreterInterruptCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	return server.InterruptInterpreter(ctx, c.ID)
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		return server.InterruptInterpreter(ctx, c.ID)
+	})
 }
 
 type interpreterClearCmd struct {
@@ -175,21 +144,17 @@ type interpreterClearCmd struct {
 
 // Run clears it, and waits until that is done.
 func (c *interpreterClearCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	for event, err := range server.Run(ctx, client.StartRequest{Interpreter: c.ID, Clear: true}, nil) {
-		if err != nil {
-			return err
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		for event, err := range server.Run(ctx, client.StartRequest{Interpreter: c.ID, Clear: true}, nil) {
+			if err != nil {
+				return err
+			}
+			if event.End != nil {
+				return outcome(event.End)
+			}
 		}
-		if event.End != nil {
-			return outcome(event.End)
-		}
-	}
-	return errors.New("the end was not received")
+		return errors.New("the end was not received")
+	})
 }
 
 type interpreterRemoveCmd struct {
@@ -200,16 +165,12 @@ type interpreterRemoveCmd struct {
 
 // Run ends them.
 func (c *interpreterRemoveCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) (err error) {
+		for _, id := range c.IDs {
+			err = errors.Join(err, server.RemoveInterpreter(ctx, id))
+		}
 		return err
-	}
-	for _, id := range c.IDs {
-		err = errors.Join(err, server.RemoveInterpreter(ctx, id))
-	}
-	return err
+	})
 }
 
 // code is what run is given for --interpreter and --language: its one argument, or stdin.

@@ -152,7 +152,7 @@ func (c *keyListCmd) Run(ctx context.Context, asked *stops) error {
 				}
 				continue
 			}
-			t.row(key.ID, key.Name, key.Tenant, keyState(key), moment(key.Created.Time), strings.Join(key.Scopes, " "))
+			t.row(key.ID, key.Name, key.Tenant, keyState(key), moment(key.Created), strings.Join(key.Scopes, " "))
 		}
 		return t.flush()
 	})
@@ -161,9 +161,9 @@ func (c *keyListCmd) Run(ctx context.Context, asked *stops) error {
 // keyState says whether a key is good.
 func keyState(k *client.Key) string {
 	switch {
-	case k.Revoked != nil:
+	case !k.Revoked.IsZero():
 		return "revoked"
-	case k.Expires != nil && !time.Now().Before(k.Expires.Time):
+	case !k.Expires.IsZero() && !time.Now().Before(k.Expires.Time):
 		return "expired"
 	}
 	return "good"
@@ -201,13 +201,13 @@ func (p *keyPlace) show(key *client.Key) error {
 	if len(key.Limits) > 0 {
 		t.row("limits", quota.FromPlain(key.Limits).String())
 	}
-	t.row("created", moment(key.Created.Time))
+	t.row("created", moment(key.Created))
 	for _, at := range []struct {
 		what string
-		when *client.Time
+		when client.Time
 	}{{"rotated", key.Rotated}, {"expires", key.Expires}, {"revoked", key.Revoked}} {
-		if at.when != nil {
-			t.row(at.what, moment(at.when.Time))
+		if !at.when.IsZero() {
+			t.row(at.what, moment(at.when))
 		}
 	}
 	return t.flush()

@@ -42,32 +42,33 @@ func (c *listCmd) Run(ctx context.Context, asked *stops) error {
 	case c.Limit < 0:
 		return usage("--limit %d: a number from 1, or 0 for all", c.Limit)
 	case c.Streams:
-		return show(c, c.streams(ctx, server), streamRow, streamJSON, "NAME", "STATUS", "EVENTS", "BYTES", "CREATED")
+		return show(c, c.streams(ctx, server), streamRow, "NAME", "STATUS", "EVENTS", "BYTES", "CREATED")
 	case c.Sessions:
-		return show(c, c.sessions(ctx, server), sessionRow, sessionJSON, "SESSION", "EXECUTIONS",
+		return show(c, c.sessions(ctx, server), sessionRow, "SESSION", "EXECUTIONS",
 			"RUNNING", "QUEUED", "UPDATED")
 	case c.MCP:
 		heading := []string{
 			"MCP SESSION", "ENDPOINT", "CLIENT", "VERSION", "STREAMS", "BYTES", "LAST ACTIVITY", "CREATED",
 		}
-		return show(c, c.mcpSessions(ctx, server), mcpSessionRow, mcpSessionJSON, heading...)
+		return show(c, c.mcpSessions(ctx, server), mcpSessionRow, heading...)
 	case c.Calls != "":
 		heading := []string{"CALL", "METHOD", "NAME", "STATUS", "TOOK", "EVENTS", "BYTES", "CREATED"}
-		return show(c, c.mcpCalls(ctx, server), mcpCallRow, mcpCallJSON, heading...)
+		return show(c, c.mcpCalls(ctx, server), mcpCallRow, heading...)
 	case c.Tasks:
 		heading := []string{"TASK", "ENDPOINT", "TOOL", "STATUS", "EXECUTION", "PRINCIPAL", "UPDATED", "CREATED"}
-		return show(c, c.tasks(ctx, server), taskRow, taskJSON, heading...)
+		return show(c, c.tasks(ctx, server), taskRow, heading...)
 	case c.Replicas:
 		heading := []string{"REPLICA", "URL", "VERSION", "RUNNING", "QUEUED", "STREAMS", "HEARTBEAT", "STARTED"}
-		return show(c, c.replicas(ctx, server), replicaRow, replicaJSON, heading...)
+		return show(c, c.replicas(ctx, server), replicaRow, heading...)
 	}
-	return show(c, c.executions(ctx, server), executionRow, executionJSON, "ID", "STATUS", "STARTED", "TOOK", "COMMAND")
+	return show(c, c.executions(ctx, server), executionRow, "ID", "STATUS", "STARTED", "TOOK", "COMMAND")
 }
 
-// show prints the items of a list as rows or objects.
-func show[T any](c *listCmd, all iter.Seq2[T, error],
-	row func(T) []string, object func(T) json.RawMessage, heading ...string,
-) error {
+// rowOf returns an item of a list as the server has sent it, and as the cells of a row.
+type rowOf[T any] func(item T) (object json.RawMessage, cells []string)
+
+// show prints the items of a list: as rows, or as the objects that the server has sent.
+func show[T any](c *listCmd, all iter.Seq2[T, error], row rowOf[T], heading ...string) error {
 	t := newTable(stdout, heading...)
 	n, more := 0, false
 	for v, err := range all {
@@ -78,10 +79,11 @@ func show[T any](c *listCmd, all iter.Seq2[T, error],
 			break
 		}
 		n++
+		object, cells := row(v)
 		if c.JSON {
-			err = printObject(object(v))
+			err = printObject(object)
 		} else {
-			t.row(row(v)...)
+			t.row(cells...)
 		}
 		if err != nil {
 			return err
@@ -95,6 +97,20 @@ func show[T any](c *listCmd, all iter.Seq2[T, error],
 		fmt.Fprintf(os.Stderr, "reprise: there are more than these %d; --limit 0 lists all\n", n)
 	}
 	return err
+}
+
+// showAll is show for a list that comes as a whole.
+func showAll[T any](asJSON bool, list []T, err error, row rowOf[T], heading ...string) error {
+	if err != nil {
+		return err
+	}
+	return show(&listCmd{JSON: asJSON}, func(yield func(T, error) bool) {
+		for _, v := range list {
+			if !yield(v, nil) {
+				return
+			}
+		}
+	}, row, heading...)
 }
 
 // pages yields the items of consecutive pages, one more than limit if there are as many.
@@ -146,12 +162,6 @@ func (c *listCmd) sessions(ctx context.Context, server *client.Client) iter.Seq2
 	}, c.Limit)
 }
 
-// The output of --json is the server's JSON.
-func executionJSON(x client.Execution) json.RawMessage   { return x.Raw }
-func streamJSON(s client.Stream) json.RawMessage         { return s.Raw }
-func sessionJSON(s client.Session) json.RawMessage       { return s.Raw }
-func mcpSessionJSON(s client.MCPSession) json.RawMessage { return s.Raw }
-
 func (c *listCmd) mcpSessions(ctx context.Context, server *client.Client) iter.Seq2[client.MCPSession, error] {
 	return pages(func(limit int, cursor string) ([]client.MCPSession, string, error) {
 		page, err := server.ListMCPSessions(ctx, limit, cursor)
@@ -159,31 +169,36 @@ func (c *listCmd) mcpSessions(ctx context.Context, server *client.Client) iter.S
 	}, c.Limit)
 }
 
-func mcpSessionRow(s client.MCPSession) []string {
-	return []string{
+func mcpSessionRow(s client.MCPSession) (json.RawMessage, []string) {
+	return s.Raw, []string{
 		s.ID, s.Endpoint, clip(strings.TrimSpace(s.Client.Name+" "+s.Client.Version), 40), s.Version,
 		strconv.Itoa(s.Streams), byteCount(s.Bytes).String(), moment(s.LastActivity), moment(s.Created),
 	}
 }
 
-func executionRow(x client.Execution) []string {
+func executionRow(x client.Execution) (json.RawMessage, []string) {
 	took := "-"
 	if x.DurationMS != nil {
 		took = durationMS(*x.DurationMS).String()
 	}
-	return []string{x.ID, statusText(&x), moment(x.Started), took, clip(cmp.Or(commandText(&x), expiredText(&x)), 60)}
+	what := clip(cmp.Or(commandText(&x), expiredText(&x)), 60)
+	return x.Raw, []string{x.ID, statusText(&x), moment(x.Started), took, what}
 }
 
-func streamRow(s client.Stream) []string {
+func streamRow(s client.Stream) (json.RawMessage, []string) {
 	status := s.Status
 	if s.Outcome != "" {
-		status = s.Outcome
+		status = string(s.Outcome)
 	}
-	return []string{s.Name, status, strconv.FormatUint(s.Events, 10), byteCount(s.Bytes).String(), moment(s.Created)}
+	return s.Raw, []string{
+		s.Name, status, strconv.FormatUint(s.Events, 10), byteCount(s.Bytes).String(), moment(s.Created),
+	}
 }
 
-func sessionRow(s client.Session) []string {
-	return []string{s.ID, strconv.Itoa(s.Count), strconv.Itoa(s.Running), strconv.Itoa(s.Queued), moment(s.Updated)}
+func sessionRow(s client.Session) (json.RawMessage, []string) {
+	return s.Raw, []string{
+		s.ID, strconv.Itoa(s.Count), strconv.Itoa(s.Running), strconv.Itoa(s.Queued), moment(s.Updated),
+	}
 }
 
 // statusText is the status of an execution in a few words.
@@ -194,9 +209,9 @@ func statusText(x *client.Execution) string {
 	case x.Outcome == client.Exited && x.ExitCode != nil:
 		return "exited " + strconv.Itoa(*x.ExitCode)
 	case x.Signal != nil:
-		return x.Outcome + " " + *x.Signal
+		return string(x.Outcome) + " " + *x.Signal
 	}
-	return x.Outcome
+	return string(x.Outcome)
 }
 
 // commandText is what an execution runs, on one line.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"iter"
 	"strconv"
-	"time"
 
 	"reprise/client"
 )
@@ -20,12 +19,12 @@ func (c *listCmd) mcpCalls(ctx context.Context, server *client.Client) iter.Seq2
 	}, c.Limit)
 }
 
-func mcpCallRow(call client.MCPCall) []string {
+func mcpCallRow(call client.MCPCall) (json.RawMessage, []string) {
 	took := "-"
-	if call.Ended != nil {
-		took = durationMS(call.Ended.Sub(call.Created).Milliseconds()).String()
+	if !call.Ended.IsZero() {
+		took = durationMS(call.Ended.Sub(call.Created.Time).Milliseconds()).String()
 	}
-	return []string{
+	return call.Raw, []string{
 		call.ID, call.Method, clip(call.Name, 40), call.Status, took, strconv.FormatUint(call.Events, 10),
 		byteCount(call.Bytes).String(), moment(call.Created),
 	}
@@ -38,8 +37,8 @@ func (c *listCmd) tasks(ctx context.Context, server *client.Client) iter.Seq2[cl
 	}, c.Limit)
 }
 
-func taskRow(t client.Task) []string {
-	return []string{
+func taskRow(t client.Task) (json.RawMessage, []string) {
+	return t.Raw, []string{
 		t.ID, t.Endpoint, clip(t.Tool, 40), t.Status, cmp.Or(t.Execution, "-"), cmp.Or(t.Principal, "-"),
 		moment(t.Updated), moment(t.Created),
 	}
@@ -56,9 +55,10 @@ func taskRows(t *client.Task) [][2]string {
 		{"execution", t.Execution},
 		{"created", moment(t.Created)},
 		{"updated", moment(t.Updated)},
-		{"expires", momentOrEmpty(t.Expires)},
 	}
-	if t.CancelRequested && t.Expires == nil {
+	if !t.Expires.IsZero() {
+		rows = append(rows, [2]string{"expires", moment(t.Expires)})
+	} else if t.CancelRequested {
 		rows = append(rows, [2]string{"cancel", "requested"})
 	}
 	return rows
@@ -71,7 +71,7 @@ func (c *listCmd) replicas(ctx context.Context, server *client.Client) iter.Seq2
 	}, c.Limit)
 }
 
-func replicaRow(r client.Replica) []string {
+func replicaRow(r client.Replica) (json.RawMessage, []string) {
 	running, queued, streams, version := "-", "-", "-", "no answer"
 	if r.Executions != nil {
 		running, queued = strconv.Itoa(r.Executions.Running), strconv.Itoa(r.Executions.Queued)
@@ -82,20 +82,8 @@ func replicaRow(r client.Replica) []string {
 	if r.Answers {
 		version = r.Version
 	}
-	return []string{
-		r.ID, cmp.Or(r.URL, "-"), version, running, queued, streams, cmp.Or(momentOrEmpty(r.LastHeartbeat), "-"),
-		cmp.Or(momentOrEmpty(r.Started), "-"),
+	return r.Raw, []string{
+		r.ID, cmp.Or(r.URL, "-"), version, running, queued, streams, moment(r.LastHeartbeat),
+		moment(r.Started),
 	}
-}
-
-func mcpCallJSON(c client.MCPCall) json.RawMessage { return c.Raw }
-func taskJSON(t client.Task) json.RawMessage       { return t.Raw }
-func replicaJSON(r client.Replica) json.RawMessage { return r.Raw }
-
-// momentOrEmpty is moment for a time that may be unknown.
-func momentOrEmpty(t *time.Time) string {
-	if t == nil {
-		return ""
-	}
-	return moment(*t)
 }

@@ -176,7 +176,7 @@ func (o *outliving) await(id, text string) string {
 
 func (o *outliving) wantEnd(id string, end *client.End, outcome string, code int) {
 	o.t.Helper()
-	if end == nil || end.Outcome != outcome || code >= 0 && (end.ExitCode == nil || *end.ExitCode != code) {
+	if end == nil || string(end.Outcome) != outcome || code >= 0 && (end.ExitCode == nil || *end.ExitCode != code) {
 		o.t.Errorf("%s ends with %+v, want %s %d", id, end, outcome, code)
 	}
 }

@@ -51,32 +51,28 @@ const (
 
 // Run publishes until the end of stdin.
 func (c *publishCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	if err := c.create(ctx, server); err != nil {
-		return err
-	}
-	lines, failed := readLines(ctx, os.Stdin)
-	if c.Key != "" {
-		return c.publishOnce(ctx, server, lines, failed)
-	}
-	p := &linePublisher{cmd: c, producer: server.Producer(c.Stream)}
-	for line := range lines {
-		if err := p.publish(ctx, line); err != nil {
-			return errors.Join(err, p.close())
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		if err := c.create(ctx, server); err != nil {
+			return err
 		}
-	}
-	if err := p.close(); err != nil {
-		return err
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return <-failed
+		lines, failed := readLines(ctx, os.Stdin)
+		if c.Key != "" {
+			return c.publishOnce(ctx, server, lines, failed)
+		}
+		p := &linePublisher{cmd: c, producer: server.Producer(c.Stream)}
+		for line := range lines {
+			if err := p.publish(ctx, line); err != nil {
+				return errors.Join(err, p.close())
+			}
+		}
+		if err := p.close(); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return <-failed
+	})
 }
 
 // publishOnce publishes all lines in one request under the key.

@@ -21,33 +21,29 @@ type removeCmd struct {
 
 // Run removes them all, as far as it can.
 func (c *removeCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	remove := server.Remove
-	switch {
-	case c.Stream:
-		remove = server.RemoveStream
-	case c.Session:
-		remove = server.RemoveSession
-	case c.MCP:
-		remove = server.EndMCPSession
-	}
-	var errs []error
-	for _, name := range c.Names {
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		remove := server.Remove
 		switch {
-		case !c.Session && isStreamName(name):
-			errs = append(errs, server.RemoveStream(ctx, name))
-		case !c.Stream && !c.Session && !c.MCP && c.isStream(ctx, server, name):
-			errs = append(errs, fmt.Errorf("%s is a stream, not an execution; --stream removes it", name))
-		default:
-			errs = append(errs, remove(ctx, name))
+		case c.Stream:
+			remove = server.RemoveStream
+		case c.Session:
+			remove = server.RemoveSession
+		case c.MCP:
+			remove = server.EndMCPSession
 		}
-	}
-	return errors.Join(errs...)
+		var errs []error
+		for _, name := range c.Names {
+			switch {
+			case !c.Session && isStreamName(name):
+				errs = append(errs, server.RemoveStream(ctx, name))
+			case !c.Stream && !c.Session && !c.MCP && c.isStream(ctx, server, name):
+				errs = append(errs, fmt.Errorf("%s is a stream, not an execution; --stream removes it", name))
+			default:
+				errs = append(errs, remove(ctx, name))
+			}
+		}
+		return errors.Join(errs...)
+	})
 }
 
 // isStream reports whether a stream but no execution has a name. What is removed is never guessed.

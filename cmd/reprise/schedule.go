@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -33,25 +34,11 @@ func nextSlot(s *client.Schedule) string {
 	if s.Disabled != nil {
 		return "disabled"
 	}
-	if s.Next == nil {
-		return "-"
-	}
-	return moment(s.Next.Time)
+	return moment(s.Next)
 }
 
 func scheduledProgram(s *client.Schedule) string {
 	return cmp.Or(s.Execution.Command, s.Execution.Language, strings.Join(s.Execution.Argv, " "))
-}
-
-// with calls do with a client of the server, until the first signal.
-func (c *connect) with(ctx context.Context, asked *stops, do func(context.Context, *client.Client) error) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	return do(ctx, server)
 }
 
 // scheduleAddCmd makes a schedule.
@@ -120,21 +107,9 @@ type scheduleListCmd struct {
 func (c *scheduleListCmd) Run(ctx context.Context, asked *stops) error {
 	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
 		list, err := server.Schedules().List(ctx)
-		if err != nil {
-			return err
-		}
-		t := newTable(stdout, "ID", "CRON", "ZONE", "NEXT", "COMMAND")
-		for i := range list {
-			s := &list[i]
-			if c.JSON {
-				if err := printObject(s.Raw); err != nil {
-					return err
-				}
-				continue
-			}
-			t.row(s.ID, s.Cron, s.Zone, nextSlot(s), clip(scheduledProgram(s), 60))
-		}
-		return t.flush()
+		return showAll(c.JSON, list, err, func(s client.Schedule) (json.RawMessage, []string) {
+			return s.Raw, []string{s.ID, s.Cron, s.Zone, nextSlot(&s), clip(scheduledProgram(&s), 60)}
+		}, "ID", "CRON", "ZONE", "NEXT", "COMMAND")
 	})
 }
 
@@ -172,7 +147,7 @@ func (c *scheduleShowCmd) Run(ctx context.Context, asked *stops) error {
 			if slot.Count > 1 {
 				text = strconv.Itoa(slot.Count) + " " + text
 			}
-			t.row(moment(slot.At.Time), strings.Join([]string{text, slot.Execution, slot.Error}, " "))
+			t.row(moment(slot.At), strings.Join([]string{text, slot.Execution, slot.Error}, " "))
 		}
 		return t.flush()
 	})

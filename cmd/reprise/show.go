@@ -27,14 +27,10 @@ type showCmd struct {
 
 // Run shows it.
 func (c *showCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	c.Stream = c.Stream || !c.Session && isStreamName(c.Name)
-	return c.show(ctx, server)
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		c.Stream = c.Stream || !c.Session && isStreamName(c.Name)
+		return c.show(ctx, server)
+	})
 }
 
 // show shows what the name is that of.
@@ -67,11 +63,16 @@ func (c *showCmd) show(ctx context.Context, server *client.Client) (err error) {
 		}
 		shown, rows = x.Raw, executionRows(&x)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case c.JSON:
-		return printObject(shown)
+	}
+	return printRows(c.JSON, shown, rows)
+}
+
+// printRows prints one object: as the server has sent it, or those of the rows that have a value.
+func printRows(asJSON bool, object json.RawMessage, rows [][2]string) error {
+	if asJSON {
+		return printObject(object)
 	}
 	t := newTable(stdout)
 	for _, row := range rows {
@@ -119,11 +120,11 @@ func executionRows(x *client.Execution) [][2]string {
 
 // waitingText says what a command waits for, and what would help.
 func waitingText(x *client.Execution) string {
-	if x.Waiting == "" || x.WaitingSince == nil {
+	if x.Waiting == "" || x.WaitingSince.IsZero() {
 		return ""
 	}
 	return fmt.Sprintf("for %s since %s: end or remove streams, or raise --max-total-bytes or the quota; "+
-		"\"reprise cancel\" ends the command", x.Waiting, moment(*x.WaitingSince))
+		"\"reprise cancel\" ends the command", x.Waiting, moment(x.WaitingSince))
 }
 
 // isolationText is the level with the layers that are in force.
@@ -155,7 +156,7 @@ func isolationText(in *client.Isolation) string {
 func streamRows(s *client.Stream) [][2]string {
 	status := s.Status
 	if s.Outcome != "" {
-		status += " " + s.Outcome
+		status += " " + string(s.Outcome)
 	}
 	return [][2]string{
 		{"name", s.Name},

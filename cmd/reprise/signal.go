@@ -1,6 +1,10 @@
 package main
 
-import "context"
+import (
+	"context"
+
+	"reprise/client"
+)
 
 // signalCmd sends a signal.
 type signalCmd struct {
@@ -12,11 +16,7 @@ type signalCmd struct {
 
 // Run sends it.
 func (c *signalCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	return server.Signal(ctx, c.ID, c.Name)
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		return server.Signal(ctx, c.ID, c.Name)
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"reprise/client"
 	"reprise/internal/screen"
 )
 
@@ -160,7 +161,7 @@ func escapeJSON(line []byte) []byte {
 }
 
 // moment is a time for people: of day today, or the date.
-func moment(t time.Time) string {
+func moment(t client.Time) string {
 	if t.IsZero() {
 		return "-"
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -102,21 +103,9 @@ type webhookListCmd struct {
 func (c *webhookListCmd) Run(ctx context.Context, asked *stops) error {
 	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
 		list, err := server.Webhooks().List(ctx)
-		if err != nil {
-			return err
-		}
-		t := newTable(stdout, "ID", "STATE", "ABOUT", "CREATED", "URL")
-		for i := range list {
-			w := &list[i]
-			if c.JSON {
-				if err := printObject(w.Raw); err != nil {
-					return err
-				}
-				continue
-			}
-			t.row(w.ID, webhookState(w), webhookAbout(w), moment(w.Created.Time), w.URL)
-		}
-		return t.flush()
+		return showAll(c.JSON, list, err, func(w client.Webhook) (json.RawMessage, []string) {
+			return w.Raw, []string{w.ID, webhookState(&w), webhookAbout(&w), moment(w.Created), w.URL}
+		}, "ID", "STATE", "ABOUT", "CREATED", "URL")
 	})
 }
 
@@ -149,7 +138,7 @@ func (c *webhookShowCmd) Run(ctx context.Context, asked *stops) error {
 		if w.Disabled != nil {
 			t.row("reason", w.Disabled.Reason)
 		}
-		t.row("created", moment(w.Created.Time))
+		t.row("created", moment(w.Created))
 		p := w.Progress
 		if p == nil {
 			p = &client.WebhookProgress{}
@@ -158,8 +147,8 @@ func (c *webhookShowCmd) Run(ctx context.Context, asked *stops) error {
 		if p.Dropped > 0 {
 			t.row("dropped", strconv.FormatUint(p.Dropped, 10))
 		}
-		if p.Failing != nil {
-			t.row("failing", "since "+moment(p.Failing.Time)+": "+p.Error)
+		if !p.Failing.IsZero() {
+			t.row("failing", "since "+moment(p.Failing)+": "+p.Error)
 		}
 		return t.flush()
 	})

@@ -227,7 +227,7 @@ func (s *Server) listExecutions(x *web.Exchange) error {
 	q := execution.ListQuery{
 		Session: x.Query.Text("session"), Limit: limit, After: cursor, Allowed: sessionFilter(x),
 	}
-	switch q.Status = execution.Status(x.Query.Text("status")); q.Status {
+	switch q.Status = x.Query.Text("status"); q.Status {
 	case "", execution.StatusQueued, execution.StatusRunning, execution.StatusEnded:
 	default:
 		return web.BadRequest("status", "queued, running or ended is taken")

@@ -26,6 +26,7 @@ import (
 	"reprise/internal/audit"
 	"reprise/internal/drain"
 	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
 	"reprise/internal/identity"
 	"reprise/internal/journal"
 	"reprise/internal/mcpapi"
@@ -137,6 +138,7 @@ func start(tb testing.TB, s setup) *fixture {
 	if s.api.Issuers != nil {
 		verifier = s.api.Issuers.Before(verifier)
 	}
+	s.host.Drive = interpreter.Drive
 	w.host, err = execution.Open(context.Background(), w.log, &s.host)
 	w.ok(err)
 	s.api.Token = token

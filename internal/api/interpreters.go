@@ -6,7 +6,7 @@ import (
 	"net/url"
 
 	"reprise"
-	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
 	"reprise/internal/identity"
 	"reprise/internal/web"
 )
@@ -24,7 +24,7 @@ func (s *Server) interpreterRoutes(m *web.Mux) {
 
 // interpreterBody is how an interpreter is shown.
 type interpreterBody struct {
-	execution.Interpreter
+	interpreter.Interpreter
 	Links interpreterLinks `json:"links"`
 }
 
@@ -33,13 +33,13 @@ type interpreterLinks struct {
 	Execution string `json:"execution"`
 }
 
-func showInterpreter(i execution.Interpreter) interpreterBody {
+func showInterpreter(i interpreter.Interpreter) interpreterBody {
 	id := url.PathEscape(i.ID)
 	return interpreterBody{i, interpreterLinks{"/v1/interpreters/" + id, "/v1/executions/" + id}}
 }
 
 func (s *Server) openInterpreter(x *web.Exchange) error {
-	var q execution.InterpreterRequest
+	var q interpreter.Request
 	if err := x.DecodeBody(&q); err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (s *Server) openInterpreter(x *web.Exchange) error {
 	if err := x.MayMake(identity.ScopeRun, q.Session, "session"); err != nil {
 		return err
 	}
-	i, created, err := s.host.OpenInterpreter(x.R.Context(), x.Who.Holder(), q)
+	i, created, err := interpreter.Open(x.R.Context(), s.host, x.Who.Holder(), q)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (s *Server) openInterpreter(x *web.Exchange) error {
 }
 
 func (s *Server) listInterpreters(x *web.Exchange) error {
-	list, err := s.host.Interpreters(x.R.Context(), x.Who.Tenant, sessionFilter(x))
+	list, err := interpreter.List(x.R.Context(), s.host, x.Who.Tenant, sessionFilter(x))
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (s *Server) showInterpreter(x *web.Exchange) error {
 	if err := s.mayUseExecution(x, identity.ScopeRead, id); err != nil {
 		return err
 	}
-	i, err := s.host.Interpreter(x.R.Context(), x.Who.Tenant, id)
+	i, err := interpreter.Show(x.R.Context(), s.host, x.Who.Tenant, id)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (s *Server) removeInterpreter(x *web.Exchange) error {
 	}
 	err = s.mayUseExecution(x, identity.ScopeControl, id)
 	if err == nil {
-		_, err = s.host.Interpreter(x.R.Context(), x.Who.Tenant, id)
+		_, err = interpreter.Show(x.R.Context(), s.host, x.Who.Tenant, id)
 	}
 	if err == nil {
 		err = s.host.Remove(x.R.Context(), x.Who.Tenant, id)
@@ -110,7 +110,7 @@ func (s *Server) interruptInterpreter(x *web.Exchange) error {
 	if err := s.mayUseExecution(x, identity.ScopeControl, id); err != nil {
 		return err
 	}
-	if err := s.host.Interrupt(x.R.Context(), x.Who.Tenant, id); err != nil {
+	if err := interpreter.Interrupt(x.R.Context(), s.host, x.Who.Tenant, id); err != nil {
 		return err
 	}
 	return x.Done()

@@ -2,17 +2,17 @@ package api_test
 
 import (
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
 	"reprise"
-	"reprise/internal/execution"
 )
 
 // TestInterpretersOverHTTP: an interpreter is opened, given code whose events can be followed at once, shown, listed
 // and removed.
 func TestInterpretersOverHTTP(t *testing.T) {
-	if _, err := execution.ProbeInterpreter("python"); err != nil && os.Getenv("CI") == "" {
+	if _, err := exec.LookPath("python3"); err != nil && os.Getenv("CI") == "" {
 		t.Skip(err)
 	}
 	w := start(t, setup{})

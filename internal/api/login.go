@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/internal/execution"
+	"reprise/client"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
 	"reprise/internal/web"
+	"reprise/internal/wire"
 )
 
 // maxLogin bounds the body of a login, which anybody may send.
@@ -71,20 +72,8 @@ func (s *Server) logout(x *web.Exchange) error {
 	return x.Done()
 }
 
-// ticketBody is a ticket and the path that it is valid for.
-type ticketBody struct {
-	Ticket  string         `json:"ticket"`
-	Expires execution.Time `json:"expires"`
-	// Events is the path of the stream's events, with the ticket in it.
-	Events string `json:"events"`
-}
-
 func (s *Server) issueTicket(x *web.Exchange) error {
-	var body struct {
-		Execution string             `json:"execution"`
-		Stream    string             `json:"stream"`
-		TTL       execution.Duration `json:"ttl"`
-	}
+	var body client.TicketRequest
 	if err := x.DecodeBody(&body); err != nil {
 		return err
 	}
@@ -108,8 +97,8 @@ func (s *Server) issueTicket(x *web.Exchange) error {
 
 // answerTicket answers with a ticket for the stream at path.
 func (s *Server) answerTicket(x *web.Exchange, ticket string, expires time.Time, path string) error {
-	return x.Answer(http.StatusCreated, ticketBody{
-		Ticket: ticket, Expires: execution.Time{Time: expires},
+	return x.Answer(http.StatusCreated, client.Ticket{
+		Ticket: ticket, Expires: wire.At(expires),
 		Events: path + "/events?" + identity.TicketParam + "=" + url.QueryEscape(ticket),
 	})
 }

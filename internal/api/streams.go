@@ -7,29 +7,17 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/client"
 	"reprise/internal/execution"
 	"reprise/internal/identity"
 	"reprise/internal/web"
+	"reprise/internal/wire"
 )
 
 // streamBody is how a stream is shown.
 type streamBody struct {
-	Name string `json:"name"`
-	// Status is "open" or "ended".
-	Status  string            `json:"status"`
-	Outcome *string           `json:"outcome"`
-	Labels  map[string]string `json:"labels"`
-	// Retention is the requested one, without the defaults of the server.
-	Retention execution.Retention `json:"retention"`
-	Created   execution.Time      `json:"created"`
-	Ended     *execution.Time     `json:"ended"`
-	// Expires is when the stream may be swept.
-	Expires *execution.Time  `json:"expires"`
-	Window  execution.Window `json:"window"`
-	// Events and Bytes count the kept events.
-	Events uint64      `json:"events"`
-	Bytes  int64       `json:"bytes"`
-	Links  streamLinks `json:"links"`
+	client.Stream
+	Links streamLinks `json:"links"`
 }
 
 type streamLinks struct {
@@ -39,7 +27,7 @@ type streamLinks struct {
 
 func (s *Server) streamBody(info *reprise.StreamInfo) streamBody {
 	self := "/v1/streams/" + url.PathEscape(info.Key.Name)
-	body := streamBody{
+	body := streamBody{client.Stream{
 		Name: info.Key.Name, Status: "open", Labels: maps.Clone(info.Config.Labels),
 		Retention: execution.Retention{
 			MaxEvents: info.Config.Retention.MaxEvents,
@@ -50,8 +38,7 @@ func (s *Server) streamBody(info *reprise.StreamInfo) streamBody {
 		Created: execution.Time{Time: info.Created},
 		Window:  s.opts.Reads.Window(info),
 		Events:  info.Kept(), Bytes: info.Bytes,
-		Links: streamLinks{self, self + "/events"},
-	}
+	}, streamLinks{self, self + "/events"}}
 	for _, own := range ownLabels {
 		delete(body.Labels, own)
 	}
@@ -59,9 +46,8 @@ func (s *Server) streamBody(info *reprise.StreamInfo) streamBody {
 		body.Labels = map[string]string{}
 	}
 	if end := info.End; end != nil {
-		body.Status, body.Outcome = "ended", &end.Outcome
-		body.Ended = &execution.Time{Time: end.Time}
-		body.Expires = &execution.Time{Time: end.Expires}
+		body.Status, body.Outcome = "ended", client.Outcome(end.Outcome)
+		body.Ended, body.Expires = wire.At(end.Time), wire.At(end.Expires)
 	}
 	return body
 }
@@ -91,10 +77,7 @@ func (s *Server) createStream(x *web.Exchange) error {
 	if err := x.MayMake(identity.ScopePublish, key.Name, "stream"); err != nil {
 		return err
 	}
-	var body struct {
-		Retention execution.Retention `json:"retention"`
-		Labels    map[string]string   `json:"labels"`
-	}
+	var body client.StreamConfig
 	if err := x.DecodeOptional(&body); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"reprise/internal/pattern"
+	"reprise/internal/wire"
 )
 
 // Collection says which files are kept.
@@ -43,12 +44,7 @@ type ID struct {
 }
 
 // File is one that was collected.
-type File struct {
-	// Path is relative to the directory, with slashes.
-	Path   string `json:"path"`
-	Size   int64  `json:"size"`
-	SHA256 string `json:"sha256"`
-}
+type File = wire.Artifact
 
 const (
 	// MaxPatterns is how many patterns may be asked for.

@@ -39,6 +39,17 @@ func (b *Backoff) Reset() { b.span = 0 }
 // Wait waits for the next pause. It returns early, with the cause, when ctx is done.
 func (b *Backoff) Wait(ctx context.Context) error { return Sleep(ctx, b.Next()) }
 
+// Repeat calls try until it returns true, with a pause after each call that does not. The error is the cause if ctx is
+// done before. b does not change.
+func (b Backoff) Repeat(ctx context.Context, try func() bool) error {
+	for !try() {
+		if err := b.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Sleep waits for d. It returns early, with the cause, when ctx is done.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)

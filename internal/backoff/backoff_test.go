@@ -65,3 +65,19 @@ func TestWaitReturnsCauseWhenContextIsDone(t *testing.T) {
 		}
 	})
 }
+
+// TestRepeatTriesUntilItIsDone: with pauses between the tries, and no longer than its context.
+func TestRepeatTriesUntilItIsDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, begin, tries := Backoff{First: time.Hour, Most: time.Hour}, time.Now(), 0
+		err := b.Repeat(t.Context(), func() bool { tries++; return tries == 3 })
+		if err != nil || tries != 3 || time.Since(begin) == 0 || time.Since(begin) >= 2*time.Hour {
+			t.Errorf("%v after %d tries and %v", err, tries, time.Since(begin))
+		}
+		gone := errors.New("gone")
+		ctx, leave := context.WithCancelCause(t.Context())
+		if err := b.Repeat(ctx, func() bool { leave(gone); return false }); !errors.Is(err, gone) {
+			t.Errorf("%v, want %v", err, gone)
+		}
+	})
+}

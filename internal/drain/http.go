@@ -21,17 +21,17 @@ func (a API) Routes(m *web.Mux) {
 
 // stateBody is how far a server is.
 type stateBody struct {
-	Draining bool       `json:"draining"`
-	Since    *wire.Time `json:"since"`
-	Until    *wire.Time `json:"until"`
-	Running  int        `json:"running"`
-	Queued   int        `json:"queued"`
+	Draining bool      `json:"draining"`
+	Since    wire.Time `json:"since"`
+	Until    wire.Time `json:"until"`
+	Running  int       `json:"running"`
+	Queued   int       `json:"queued"`
 }
 
 func (a API) answer(x *web.Exchange, status int) error {
 	s := a.Drain.State()
 	return x.Answer(status, stateBody{
-		!s.Since.IsZero(), wire.NonZero(s.Since), wire.NonZero(s.Until), s.Running, s.Queued,
+		!s.Since.IsZero(), wire.At(s.Since), wire.At(s.Until), s.Running, s.Queued,
 	})
 }
 

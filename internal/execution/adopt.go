@@ -115,8 +115,13 @@ func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
 			return err
 		}
 	}
-	if err := h.resumeDriven(ctx, r, info); err != nil {
-		return err
+	if name := info.Config.Labels[labelDriver]; name != "" {
+		if r.driver, err = h.opts.Drive(name, 0); err == nil {
+			err = r.driver.Resume(ctx, r, info.Created)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if r.artifacts = b.Artifacts; r.artifacts != nil {
 		masks, err := h.opts.Isolation.Masks.Current()
@@ -132,7 +137,7 @@ func (h *Host) adopt(ctx context.Context, info *reprise.StreamInfo) error {
 	if err := h.reserve(r); err != nil {
 		return err
 	}
-	h.opts.Logger.Info("an execution goes on", "execution", r.id, "tenant", info.Key.Tenant)
+	r.Logger().Info("an execution goes on")
 	h.admit(r)
 	return nil
 }
@@ -153,7 +158,7 @@ func (h *Host) nextOwner(info *reprise.StreamInfo) (reprise.Owner, error) {
 
 // claim takes the stream over from the name that this replica had before its restart, by an event without a meaning:
 // output of no bytes. What the server before may have sent just before it died is in front of it, or refused.
-func (r *run) claim() error {
+func (r *Run) claim() error {
 	next := r.reader.Next()
 	before := r.tail
 	r.shifts.move(next, before+1)
@@ -171,7 +176,7 @@ func (r *run) claim() error {
 }
 
 // countAgain determines how much output is in the stream.
-func (r *run) countAgain(ctx context.Context) error {
+func (r *Run) countAgain(ctx context.Context) error {
 	if totals, ok := r.before(ctx); ok {
 		r.bytes = totals
 		return nil
@@ -183,7 +188,7 @@ func (r *run) countAgain(ctx context.Context) error {
 
 // before returns the totals of the output in all frames before the next one; ok is false if the spool does not contain
 // them.
-func (r *run) before(ctx context.Context) (totals Bytes, ok bool) {
+func (r *Run) before(ctx context.Context) (totals Bytes, ok bool) {
 	if r.shifts.Cut {
 		return totals, false
 	}
@@ -221,7 +226,7 @@ const (
 
 // buried gives a run its end whose supervisor is dead, and reports whether the run is over. err is why the supervisor
 // could not be reached. It is called again if it returns false.
-func (r *run) buried(err error) bool {
+func (r *Run) buried(err error) bool {
 	lock, lockErr := supervisor.Lock(r.remote.Dir)
 	switch {
 	case lockErr == nil:
@@ -230,8 +235,7 @@ func (r *run) buried(err error) bool {
 		r.endLost(supervisor.SpoolGone, true)
 		return true
 	default:
-		r.host.opts.Logger.Warn("a supervisor cannot be reached",
-			"execution", r.id, "tenant", r.key.Tenant, "error", err)
+		r.Logger().Warn("a supervisor cannot be reached", "error", err)
 		return false
 	}
 	e, ended, err := supervisor.ReadEnding(r.remote.Dir)
@@ -245,8 +249,7 @@ func (r *run) buried(err error) bool {
 		}
 		_, newer := errors.AsType[*supervisor.VersionError](err)
 		final := newer || r.IsStopping() // a cancelled run does not wait for a disk that may never be read again
-		r.host.opts.Logger.Error("a spool cannot be read",
-			"execution", r.id, "tenant", r.key.Tenant, "final", final, "error", err)
+		r.Logger().Error("a spool cannot be read", "final", final, "error", err)
 		if !final {
 			return false
 		}
@@ -268,7 +271,7 @@ func (r *run) buried(err error) bool {
 
 // takeRest appends the rest of the spool of a dead supervisor, whose last frame was tail. If that is 0, which is
 // unknown, it is the last readable frame.
-func (r *run) takeRest(tail uint64) error {
+func (r *Run) takeRest(tail uint64) error {
 	if tail == 0 {
 		tail = supervisor.Unbounded
 	}
@@ -285,14 +288,13 @@ func (r *run) takeRest(tail uint64) error {
 }
 
 // endUntold ends a run as lost whose dead supervisor has left no end, after the processes of its command.
-func (r *run) endUntold() (kept bool) {
+func (r *Run) endUntold() (kept bool) {
 	why, left := machineRestarted, false
 	if loadBrief(r.remote.Dir).Machine == thisMachine() {
 		why, left = supervisorKilled, !supervisor.KillLeft(r.remote.Dir)
-		command.KillMarked([]string{markOf(r.epoch())})
+		command.KillMarked([]string{markOf(r.Epoch())})
 		if trace := supervisor.Crash(r.remote.Dir); trace != "" {
-			r.host.opts.Logger.Error("a supervisor has crashed", "execution", r.id, "tenant", r.key.Tenant,
-				"trace", command.Shorten(trace, shownBytes))
+			r.Logger().Error("a supervisor has crashed", "trace", command.Shorten(trace, shownBytes))
 		}
 		if !supervisor.HasBegun(r.remote.Dir) {
 			why, left = neverStarted, false
@@ -302,7 +304,7 @@ func (r *run) endUntold() (kept bool) {
 }
 
 // endLost ends the run as lost, with what its events tell.
-func (r *run) endLost(why string, processesLeft bool) (kept bool) {
+func (r *Run) endLost(why string, processesLeft bool) (kept bool) {
 	e := ending{Ending: command.Ending{
 		Outcome: Lost, Error: why, ProcessesLeft: processesLeft, Isolation: r.state().Isolation,
 	}}
@@ -319,13 +321,10 @@ func (r *run) endLost(why string, processesLeft bool) (kept bool) {
 // goes.
 func (h *Host) discard(m *supervisor.Remote) {
 	folder := loadBrief(m.Dir).Folder
-	pause := backoff.Backoff{First: firstRetry, Most: discardRetry}
-	for !h.tryDiscard(m) {
-		if pause.Wait(h.ctx) != nil {
-			return
-		}
+	pauses := backoff.Backoff{First: firstRetry, Most: discardRetry}
+	if pauses.Repeat(h.ctx, func() bool { return h.tryDiscard(m) }) == nil {
+		removeFolder(folder)
 	}
-	removeFolder(folder)
 }
 
 // discardRetry is the longest pause between two tries of discard.

@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -29,7 +30,7 @@ func eventOf(c *command.Chunk) reprise.Event {
 }
 
 // write appends output. An error means that the rest cannot be kept; the run is ended then.
-func (r *run) write(chunks []command.Chunk) error {
+func (r *Run) write(chunks []command.Chunk) error {
 	events := make([]reprise.Event, len(chunks))
 	for i := range chunks {
 		events[i] = eventOf(&chunks[i])
@@ -42,21 +43,20 @@ func (r *run) write(chunks []command.Chunk) error {
 }
 
 // cannotAppend ends a run whose output cannot be appended any more.
-func (r *run) cannotAppend(err error) {
+func (r *Run) cannotAppend(err error) {
 	switch {
 	case errors.Is(err, reprise.ErrFenced):
 		r.fence()
 	case isFull(err):
 		r.dropRest()
 	default:
-		r.host.opts.Logger.Error("the output of an execution cannot be kept",
-			"execution", r.id, "tenant", r.key.Tenant, "error", err)
+		r.Logger().Error("the output of an execution cannot be kept", "error", err)
 		r.Stop(command.Verdict{Outcome: Cancelled, Reason: notKept, Now: true})
 	}
 }
 
 // stalled reports that the command has waited for the store.
-func (r *run) stalled(d time.Duration) {
+func (r *Run) stalled(d time.Duration) {
 	if hook := r.host.opts.Hooks.Stalled; hook != nil {
 		hook(r.key.Tenant, d)
 	}
@@ -97,7 +97,7 @@ type kept struct {
 }
 
 // append appends events, in parts where they wait for a follower.
-func (r *run) append(events []reprise.Event) error {
+func (r *Run) append(events []reprise.Event) error {
 	if r.dropped {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (r *run) append(events []reprise.Event) error {
 	return r.appendTogether(events)
 }
 
-func (r *run) appendTogether(events []reprise.Event) error {
+func (r *Run) appendTogether(events []reprise.Event) error {
 	more := outputOf(events)
 	batch := appended{events: len(events), bytes: more.Stdout + more.Stderr}
 	if r.hold != nil {
@@ -134,8 +134,8 @@ func (r *run) appendTogether(events []reprise.Event) error {
 		r.tail, r.bytes = kept.Last, r.bytes.Plus(more)
 	}
 	r.mu.Unlock()
-	if err == nil && r.driven != nil {
-		return r.take(events, kept.Last)
+	if err == nil && r.driver != nil {
+		return r.driver.Take(events, kept.Last)
 	}
 	return err
 }
@@ -157,7 +157,7 @@ func outputOf(events []reprise.Event) (b Bytes) {
 const producerID = "run"
 
 // writeAs makes s the stream that the run appends to, as the producer of an id.
-func (r *run) writeAs(s *reprise.Stream, id string) {
+func (r *Run) writeAs(s *reprise.Stream, id string) {
 	r.stream = s
 	r.appender = s.Appender(r.host.ctx, &reprise.AppenderOptions{ID: id, Owner: r.owner})
 }
@@ -165,8 +165,8 @@ func (r *run) writeAs(s *reprise.Stream, id string) {
 // persist repeats an attempt of the Appender until the stream accepts or refuses it: while the store does not answer,
 // while there is no room for the events, and if the store has lost acknowledged ones. patient is false for events that
 // do not wait for room. Output does, until the run is to end; the error is then a *reprise.QuotaError.
-func (r *run) persist(patient bool, try func() (reprise.Appended, error)) (reprise.Appended, error) {
-	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
+func (r *Run) persist(patient bool, try func() (reprise.Appended, error)) (reprise.Appended, error) {
+	pause := retries
 	stopping := r.Stopping()
 	defer r.waitForRoom(nil)
 	for {
@@ -202,7 +202,7 @@ func (r *run) persist(patient bool, try func() (reprise.Appended, error)) (repri
 }
 
 // waitForRoom records that output waits because of why, or that it does no longer if why is nil.
-func (r *run) waitForRoom(why error) {
+func (r *Run) waitForRoom(why error) {
 	r.mu.Lock()
 	since := r.fullSince
 	switch {
@@ -219,7 +219,7 @@ func (r *run) waitForRoom(why error) {
 
 // waitingSince is since when output waits for room in the store or on the disk of the supervisor, zero if none does.
 // The caller holds mu.
-func (r *run) waitingSince() time.Time {
+func (r *Run) waitingSince() time.Time {
 	if r.fullSince.IsZero() || !r.spoolFull.IsZero() && r.spoolFull.Before(r.fullSince) {
 		return r.spoolFull
 	}
@@ -230,7 +230,7 @@ func (r *run) waitingSince() time.Time {
 const fullEvery = time.Minute
 
 // tellFull logs that the output of a run waits for room, once in a while.
-func (h *Host) tellFull(r *run, why error) {
+func (h *Host) tellFull(r *Run, why error) {
 	h.mu.Lock()
 	due := h.fullTold.IsZero() || time.Since(h.fullTold) >= fullEvery
 	if due {
@@ -238,8 +238,8 @@ func (h *Host) tellFull(r *run, why error) {
 	}
 	h.mu.Unlock()
 	if due {
-		h.opts.Logger.Warn("the store is full: commands wait until there is room for their output",
-			"execution", r.id, "tenant", r.key.Tenant, "waiting", h.WaitingForStorage(), "error", why)
+		r.Logger().Warn("the store is full: commands wait until there is room for their output",
+			"waiting", h.WaitingForStorage(), "error", why)
 	}
 }
 
@@ -265,19 +265,18 @@ func isFull(err error) bool {
 }
 
 // isToEnd reports whether the run is to end, or the interpreter that runs it.
-func (r *run) isToEnd() bool {
-	return r.IsStopping() || r.inside != nil && r.inside.isToEnd() || r.judgedOutside != nil && r.judgedOutside()
+func (r *Run) isToEnd() bool {
+	return r.IsStopping() || r.outer != nil && r.outer.isToEnd() || r.judgedOutside != nil && r.judgedOutside()
 }
 
 // dropRest drops the output that the stream has no room for, now that the run is to end.
-func (r *run) dropRest() {
+func (r *Run) dropRest() {
 	r.cut, r.dropped = true, true
-	r.host.opts.Logger.Warn("the last output of an execution was dropped: it is to end, and the store is full",
-		"execution", r.id, "tenant", r.key.Tenant)
+	r.Logger().Warn("the last output of an execution was dropped: it is to end, and the store is full")
 }
 
 // realignWithStore finds out what the store has kept after it has lost acknowledged events.
-func (r *run) realignWithStore() error {
+func (r *Run) realignWithStore() error {
 	if err := r.recount(); err != nil || r.lostEvents == nil {
 		return err
 	}
@@ -285,26 +284,21 @@ func (r *run) realignWithStore() error {
 }
 
 // recount determines the kept output of the stream after its store has lost output.
-func (r *run) recount() error {
-	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
-	for {
-		err := r.tryRecount()
-		if !errors.Is(err, reprise.ErrUnavailable) {
-			return err
-		}
-		if err := pause.Wait(r.host.ctx); err != nil {
-			return err
-		}
-	}
+func (r *Run) recount() (err error) {
+	gone := retries.Repeat(r.host.ctx, func() bool {
+		err = r.tryRecount()
+		return !errors.Is(err, reprise.ErrUnavailable)
+	})
+	return cmp.Or(gone, err)
 }
 
-// The spans of the first and of the longest pause between two tries to recount.
-const (
-	firstRetry = 10 * time.Millisecond
-	lastRetry  = time.Second
-)
+// firstRetry is the span of the first pause before something that has failed is tried again.
+const firstRetry = 10 * time.Millisecond
 
-func (r *run) tryRecount() error {
+// retries are the pauses before a store or a supervisor is tried again.
+var retries = backoff.Backoff{First: firstRetry, Most: time.Second}
+
+func (r *Run) tryRecount() error {
 	info, err := r.stream.Info(r.host.ctx)
 	if err != nil {
 		return err
@@ -313,14 +307,14 @@ func (r *run) tryRecount() error {
 	if _, err := r.countKept(r.host.ctx, info.Tail); err != nil {
 		return err
 	}
-	r.host.opts.Logger.Error("the store has lost output of an execution that it had acknowledged",
-		"execution", r.id, "tenant", r.key.Tenant, "last", last, "kept", info.Tail)
+	r.Logger().Error("the store has lost output of an execution that it had acknowledged",
+		"last", last, "kept", info.Tail)
 	r.cut = true
 	return nil
 }
 
 // countKept counts the output of the stream, which has this tail.
-func (r *run) countKept(ctx context.Context, tail uint64) (tally, error) {
+func (r *Run) countKept(ctx context.Context, tail uint64) (tally, error) {
 	t, err := count(ctx, r.stream, tail)
 	if err != nil {
 		return t, err
@@ -335,16 +329,16 @@ func (r *run) countKept(ctx context.Context, tail uint64) (tally, error) {
 }
 
 // end ends the run as its command has ended. kept is false if the end could not be appended now, but may be later.
-func (r *run) end(e command.Ending) (kept bool) { return r.endWith(nil, ending{Ending: r.Judge(e)}) }
+func (r *Run) end(e command.Ending) (kept bool) { return r.endWith(nil, ending{Ending: r.Judge(e)}) }
 
 // endWith appends the end event, together with events that were not appended yet.
-func (r *run) endWith(events []reprise.Event, e ending) (kept bool) {
-	if r.driven != nil {
-		if r.interpreterEnded(e.Ending) != nil {
+func (r *Run) endWith(events []reprise.Event, e ending) (kept bool) {
+	if r.driver != nil {
+		if r.driver.End(e.Ending) != nil {
 			return false
 		}
 	}
-	if r.artifacts != nil && e.Started != nil && !e.collected {
+	if r.artifacts != nil && !e.Started.IsZero() && !e.collected {
 		e.collected = true
 		e.Artifacts, e.ArtifactNotes = r.collect()
 	}
@@ -372,7 +366,7 @@ func (r *run) endWith(events []reprise.Event, e ending) (kept bool) {
 	case errors.Is(err, reprise.ErrFenced):
 		r.fence() // the owner that has taken the run over has ended it
 		return true
-	case (r.remote != nil || r.inside != nil) && r.host.ctx.Err() != nil:
+	case (r.remote != nil || r.outer != nil) && r.host.ctx.Err() != nil:
 		return false // the next server gives it
 	case len(events) > 0 && isFull(err):
 		r.dropRest()
@@ -381,13 +375,11 @@ func (r *run) endWith(events []reprise.Event, e ending) (kept bool) {
 		e.Artifacts, e.ArtifactNotes, e.unlisted = nil, []string{noRoomForList}, true
 		return r.endWith(nil, e)
 	case len(events) > 0 && !isOver(err):
-		r.host.opts.Logger.Error("the last output of an execution cannot be kept", "execution", r.id,
-			"tenant", r.key.Tenant, "error", err)
+		r.Logger().Error("the last output of an execution cannot be kept", "error", err)
 		r.cut = true
 		return r.endWith(nil, e)
 	default:
-		r.host.opts.Logger.Error("an execution has no end",
-			"execution", r.id, "tenant", r.key.Tenant, "outcome", e.Outcome, "error", err)
+		r.Logger().Error("an execution has no end", "outcome", e.Outcome, "error", err)
 		return isOver(err)
 	}
 	r.host.endKey(r.host.ctx, r.key, &r.config, e.Outcome)

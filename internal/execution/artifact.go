@@ -39,7 +39,7 @@ func (r *Request) checkArtifacts() error {
 
 // collection returns the selection of files to keep for a run, or nil for none. It opens the directory of the files,
 // before the command is started.
-func (r *run) collection() *artifact.Collection {
+func (r *Run) collection() *artifact.Collection {
 	if len(r.request.Artifacts) == 0 {
 		return nil
 	}
@@ -73,7 +73,7 @@ var (
 )
 
 // collect keeps the artifacts. An earlier server may have begun to. A call of stop ends it.
-func (r *run) collect() ([]artifact.File, []string) {
+func (r *Run) collect() ([]artifact.File, []string) {
 	ctx, cancel := context.WithTimeoutCause(r.host.ctx, collectPatience, errCollectSlow)
 	defer cancel()
 	ctx, interrupt := context.WithCancelCause(ctx)
@@ -85,7 +85,7 @@ func (r *run) collect() ([]artifact.File, []string) {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		r.host.opts.Logger.Error("artifacts cannot be kept", "execution", r.id, "tenant", r.key.Tenant, "error", err)
+		r.Logger().Error("artifacts cannot be kept", "error", err)
 		ctx, cancel := context.WithTimeout(r.host.ctx, collectPatience)
 		defer cancel()
 		_ = r.host.log.Remove(ctx, artifactsOf(r.key))
@@ -95,7 +95,7 @@ func (r *run) collect() ([]artifact.File, []string) {
 }
 
 // keepArtifacts appends the artifacts to their stream.
-func (r *run) keepArtifacts(ctx context.Context) ([]artifact.File, []string, error) {
+func (r *Run) keepArtifacts(ctx context.Context) ([]artifact.File, []string, error) {
 	var batch []reprise.Event
 	var stream *reprise.Stream
 	flush := func() error {
@@ -129,7 +129,7 @@ func (r *run) keepArtifacts(ctx context.Context) ([]artifact.File, []string, err
 }
 
 // artifactStream creates the stream, which is kept as long as that of the run.
-func (r *run) artifactStream(ctx context.Context) (*reprise.Stream, error) {
+func (r *Run) artifactStream(ctx context.Context) (*reprise.Stream, error) {
 	key := artifactsOf(r.key)
 	if err := r.host.log.Remove(ctx, key); err != nil {
 		return nil, err

@@ -122,7 +122,7 @@ func (h *Host) answer(ctx context.Context, from string, body []byte) ([]byte, er
 		return nil, r.followedFrom(ctx, from)
 	}
 	var taken *command.Taken
-	if err = errHasEnded; r != nil {
+	if err = ErrHasEnded; r != nil {
 		taken, err = r.Control(ctx, &a.Control)
 	}
 	stdin, err := supervisor.Answer(&a.Control, taken, err)
@@ -133,7 +133,7 @@ func (h *Host) answer(ctx context.Context, from string, body []byte) ([]byte, er
 }
 
 // findStarted is find, but waits for a start that has made the stream and not yet the run.
-func (h *Host) findStarted(ctx context.Context, key reprise.StreamKey) (*run, error) {
+func (h *Host) findStarted(ctx context.Context, key reprise.StreamKey) (*Run, error) {
 	if r := h.find(key); r != nil {
 		return r, nil
 	}

@@ -41,6 +41,8 @@ func (c *counter) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
+func (c *counter) WithAttrs([]slog.Attr) slog.Handler { return c }
+
 // unread is what a Host logs that cannot read a spool.
 const unread = "a spool cannot be read"
 

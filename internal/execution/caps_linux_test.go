@@ -9,6 +9,7 @@ import (
 	"reprise"
 	"reprise/client"
 	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
 	"reprise/internal/isolation"
 	"reprise/internal/quota"
 )
@@ -80,8 +81,8 @@ func TestCapsOfServer(t *testing.T) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	_, _, err := h.OpenInterpreter(within(t), &quota.Holder{Account: quota.Account{Tenant: tenant}},
-		execution.InterpreterRequest{Language: "bash", Limits: execution.Limits{Processes: 21}})
+	_, _, err := interpreter.Open(within(t), h, &quota.Holder{Account: quota.Account{Tenant: tenant}},
+		interpreter.Request{Language: "bash", Limits: execution.Limits{Processes: 21}})
 	if wrong, ok := errors.AsType[*execution.FieldError](err); !ok || wrong.Field != "limits.processes" {
 		t.Errorf("an interpreter: %v", err)
 	}
@@ -96,7 +97,7 @@ func TestCapsOfServer(t *testing.T) {
 		}, "processes"},
 	} {
 		x := finish(t, h, start(t, h, c.req).ID)
-		if x.Outcome == nil || *x.Outcome != execution.LimitExceeded || x.Limit != c.limit {
+		if x.Outcome == "" || x.Outcome != execution.LimitExceeded || x.Limit != c.limit {
 			t.Errorf("%s: %v of %q", name, x.Outcome, x.Limit)
 		}
 	}

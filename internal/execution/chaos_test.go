@@ -92,10 +92,10 @@ func TestReplicasComeAndGo(t *testing.T) {
 	outcomes := map[execution.Outcome]int{}
 	for i, id := range ids {
 		x := finish(t, list[i%len(list)].Host, id)
-		outcomes[*x.Outcome]++
+		outcomes[x.Outcome]++
 		got := string(output(t, list[(i+1)%len(list)].Host, id, execution.Stdout))
-		if !strings.HasPrefix(want.String(), got) || *x.Outcome == execution.Exited && got != want.String() {
-			t.Errorf("%s %s with output %q", id, *x.Outcome, got)
+		if !strings.HasPrefix(want.String(), got) || x.Outcome == execution.Exited && got != want.String() {
+			t.Errorf("%s %s with output %q", id, x.Outcome, got)
 		}
 	}
 	t.Logf("%d executions: %v", len(ids), outcomes)

@@ -30,7 +30,7 @@ var canCollect atomic.Bool
 var errCannotCollect = errors.New("this program does not call Supervise")
 
 // gather is Collect of r.artifacts in a collector, which ends with ctx.
-func (r *run) gather(ctx context.Context, keep func(chunk []byte) error) ([]artifact.File, []string, error) {
+func (r *Run) gather(ctx context.Context, keep func(chunk []byte) error) ([]artifact.File, []string, error) {
 	dir, err := r.artifacts.Now()
 	if none, ok := errors.AsType[*artifact.NoDirectoryError](err); ok {
 		return nil, []string{none.Reason}, nil

@@ -9,7 +9,7 @@ import (
 )
 
 // gather is Collect of r.artifacts.
-func (r *run) gather(ctx context.Context, keep func(chunk []byte) error) ([]artifact.File, []string, error) {
+func (r *Run) gather(ctx context.Context, keep func(chunk []byte) error) ([]artifact.File, []string, error) {
 	return r.artifacts.Collect(ctx, keep)
 }
 

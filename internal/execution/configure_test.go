@@ -91,7 +91,7 @@ func TestDirectoryThatCannotBeUsed(t *testing.T) {
 	} {
 		ran := at("ran")
 		x := finish(t, h, start(t, h, execution.Request{Command: "echo >" + ran, Cwd: cwd}).ID)
-		if x.Outcome == nil || *x.Outcome != execution.FailedToStart || x.Error == "" {
+		if x.Outcome == "" || x.Outcome != execution.FailedToStart || x.Error == "" {
 			t.Errorf("%s: %+v", name, x)
 		}
 		if _, err := os.Stat(ran); err == nil {
@@ -121,7 +121,7 @@ func TestDirectoryThatIsClosedToItsUser(t *testing.T) {
 		execution.Options{Isolation: isolation.Config{User: nobody}})
 	for _, cwd := range []string{closed, filepath.Join(closed, "sub")} {
 		x := finish(t, h, start(t, h, execution.Request{Command: "echo ran", Cwd: cwd}).ID)
-		if x.Outcome == nil || *x.Outcome != execution.FailedToStart || !strings.HasPrefix(x.Error, "cwd") {
+		if x.Outcome == "" || x.Outcome != execution.FailedToStart || !strings.HasPrefix(x.Error, "cwd") {
 			t.Errorf("%s: %+v", cwd, x)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // whoRuns returns our run of an execution, or the name of the replica that runs it, or neither if the execution has
 // ended.
-func (h *Host) whoRuns(ctx context.Context, tenant reprise.Tenant, id string) (r *run, owner string, err error) {
+func (h *Host) whoRuns(ctx context.Context, tenant reprise.Tenant, id string) (r *Run, owner string, err error) {
 	key := keyOf(tenant, id)
 	if r := h.find(key); r != nil {
 		return r, "", nil
@@ -48,7 +48,7 @@ func (a *replicaHop) Control(ctx context.Context, c *command.Control) (*command.
 	return supervisor.Answered(c, t.Stdin, err)
 }
 
-// toward returns the next hop to the command of an execution. The error is errHasEnded if the execution has ended.
+// toward returns the next hop to the command of an execution. The error is ErrHasEnded if the execution has ended.
 func (h *Host) toward(ctx context.Context, tenant reprise.Tenant, id string) (hop, error) {
 	r, owner, err := h.whoRuns(ctx, tenant, id)
 	switch {
@@ -57,7 +57,7 @@ func (h *Host) toward(ctx context.Context, tenant reprise.Tenant, id string) (ho
 	case r != nil:
 		return r, nil
 	case owner == "":
-		return nil, errHasEnded
+		return nil, ErrHasEnded
 	}
 	return &replicaHop{h, owner, tenant, id}, nil
 }
@@ -72,13 +72,13 @@ func (h *Host) control(ctx context.Context, tenant reprise.Tenant, id string, c 
 }
 
 // Control does what a Control asks of the command of a run of this replica.
-func (r *run) Control(ctx context.Context, c *command.Control) (*command.Taken, error) {
+func (r *Run) Control(ctx context.Context, c *command.Control) (*command.Taken, error) {
 	switch {
 	case c.Op == opCancel:
 		r.host.cancelRun(ctx, r)
 		return nil, nil
-	case r.inside != nil:
-		return nil, r.controlCode(ctx, c)
+	case r.outer != nil:
+		return nil, r.controlInside(ctx, c)
 	case c.Stdin != nil && !r.request.StdinOpen:
 		return nil, errStdinNotOpened
 	}
@@ -99,7 +99,7 @@ func (r *run) Control(ctx context.Context, c *command.Control) (*command.Taken, 
 }
 
 // started returns what has the command of the run. A piece of stdin waits for a supervisor, for a while.
-func (r *run) started(ctx context.Context, c *command.Control) (hop, error) {
+func (r *Run) started(ctx context.Context, c *command.Control) (hop, error) {
 	if r.job != nil {
 		return r.job, nil
 	}
@@ -117,7 +117,7 @@ func (r *run) started(ctx context.Context, c *command.Control) (hop, error) {
 	case <-r.ready:
 		return r.remote, nil
 	case <-r.done:
-		return nil, errHasEnded
+		return nil, ErrHasEnded
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -125,17 +125,17 @@ func (r *run) started(ctx context.Context, c *command.Control) (hop, error) {
 
 // endedMeanwhile returns the error of a call to a supervisor that has ended. A supervisor ends once its end event is in
 // the stream, which is before the run is done.
-func (r *run) endedMeanwhile(err error) error {
+func (r *Run) endedMeanwhile(err error) error {
 	if !errors.Is(err, reprise.ErrUnavailable) {
 		return err
 	}
 	select {
 	case <-r.done:
-		return errHasEnded
+		return ErrHasEnded
 	default:
 	}
 	if s, info, unknown := lookUp(r.host.ctx, r.host.log, r.key); unknown == nil && s != nil && info.End != nil {
-		return errHasEnded
+		return ErrHasEnded
 	}
 	return err
 }
@@ -145,7 +145,7 @@ func (r *run) endedMeanwhile(err error) error {
 // are those of Show, and reprise.ErrUnavailable if the replica that runs the execution does not answer.
 func (h *Host) Cancel(ctx context.Context, tenant reprise.Tenant, id string) error {
 	err := h.control(ctx, tenant, id, command.Control{Op: opCancel})
-	if errors.Is(err, errHasEnded) {
+	if errors.Is(err, ErrHasEnded) {
 		return nil
 	}
 	return err
@@ -156,7 +156,7 @@ const endPatience = 2 * time.Second
 
 // cancelRun cancels a run of this replica. A queued run has its end event when cancelRun returns, so that no later
 // server starts it.
-func (h *Host) cancelRun(ctx context.Context, r *run) {
+func (h *Host) cancelRun(ctx context.Context, r *Run) {
 	queued := h.queue.status(r) == StatusQueued
 	r.cancel()
 	if !queued {

@@ -47,6 +47,11 @@
 // command.Control, which passes each hop between the caller of Host and the Job: the replica that runs the execution,
 // and the supervisor.
 //
+// # Interpreters
+//
+// A command may have a Driver (package interpreter), which gives it code and finds the output of each piece in its own.
+// Code is an execution inside another one. Package language names the programs that run code.
+//
 // # Replicas
 //
 // With Options.Replica, several Hosts share the executions in one store. Each Host runs the executions that were

@@ -113,7 +113,7 @@ func replicaOnServer(t *testing.T, url string, blow syscall.Signal) {
 			t.Fatal(<-lines)
 		}
 		x, err = nd.Show(within(t), tenant, "going")
-		return err == nil && x.Started != nil
+		return err == nil && !x.Started.IsZero()
 	})
 	pids := children(await(t, nd.Host, x.ID, "up"))
 	if len(pids) != 2 {

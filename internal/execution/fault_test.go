@@ -16,6 +16,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
 	"reprise/store/memstore"
 )
 
@@ -175,7 +176,7 @@ func TestCodeWhoseStartWasNotAnsweredRunsOnce(t *testing.T) {
 	store := &lostCreate{Store: memstore.New(nil)}
 	store.calls.Store(1)
 	h := openHost(t, newLog(t, store, nil), execution.Options{})
-	i := openInterpreter(t, h, execution.InterpreterRequest{Language: "bash"})
+	i := openInterpreter(t, h, interpreter.Request{Language: "bash"})
 	store.calls.Store(0)
 	req := execution.Request{ID: "x", Interpreter: i.ID, Code: "echo once"}
 	if _, _, err := h.Start(longWithin(t), tenant, req); !errors.Is(err, reprise.ErrUnavailable) {
@@ -241,7 +242,7 @@ func TestOutputThatCannotBeKept(t *testing.T) {
 	for _, after := range []string{"", "; exec sleep 100"} {
 		x := sh(t, h, "printf %05000d 1"+after)
 		if !x.OutputTruncated || x.Error == "" {
-			t.Errorf("outcome %s, truncated %t, error %q", *x.Outcome, x.OutputTruncated, x.Error)
+			t.Errorf("outcome %s, truncated %t, error %q", x.Outcome, x.OutputTruncated, x.Error)
 		}
 	}
 }

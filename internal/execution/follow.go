@@ -65,7 +65,7 @@ type following struct {
 }
 
 // follow counts one more. The caller holds mu.
-func (r *run) follow() {
+func (r *Run) follow() {
 	r.followers++
 	if r.alone != nil {
 		r.alone.Stop()
@@ -73,7 +73,7 @@ func (r *run) follow() {
 }
 
 // unfollow counts one less. The caller holds mu.
-func (r *run) unfollow() {
+func (r *Run) unfollow() {
 	r.followers--
 	if r.followers == 0 {
 		r.alone = time.AfterFunc(r.host.opts.DisconnectGrace, r.deserted)
@@ -81,7 +81,7 @@ func (r *run) unfollow() {
 }
 
 // deserted cancels the run if it still has no followers.
-func (r *run) deserted() {
+func (r *Run) deserted() {
 	r.mu.Lock()
 	alone := r.followers == 0
 	r.mu.Unlock()
@@ -91,7 +91,7 @@ func (r *run) deserted() {
 }
 
 // followedFrom counts the followers on another replica as one follower of our run.
-func (r *run) followedFrom(ctx context.Context, from string) error {
+func (r *Run) followedFrom(ctx context.Context, from string) error {
 	if !r.request.KillOnDisconnect {
 		return nil
 	}
@@ -117,7 +117,7 @@ func (r *run) followedFrom(ctx context.Context, from string) error {
 }
 
 // unfollowedFrom is the inverse of followedFrom.
-func (r *run) unfollowedFrom(from string) {
+func (r *Run) unfollowedFrom(from string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.replicas[from] {

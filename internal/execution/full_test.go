@@ -43,7 +43,7 @@ func awaitFull(t *testing.T, h *execution.Host, id string) {
 		if err == nil && x.Status == execution.StatusEnded {
 			t.Fatalf("it has ended: %+v", x)
 		}
-		return err == nil && x.Waiting == execution.WaitingStorage && x.WaitingSince != nil
+		return err == nil && x.Waiting == execution.WaitingStorage && !x.WaitingSince.IsZero()
 	})
 }
 
@@ -102,7 +102,7 @@ func TestFullStoreHoldsCommandUp(t *testing.T) {
 		if lines != 150_000 || x.OutputTruncated {
 			t.Errorf("%d lines, truncated %t", lines, x.OutputTruncated)
 		}
-		if x.Waiting != "" || x.WaitingSince != nil || h.WaitingForStorage() != 0 {
+		if x.Waiting != "" || !x.WaitingSince.IsZero() || h.WaitingForStorage() != 0 {
 			t.Errorf("after the end: %+v", x)
 		}
 		if err := h.Close(); err != nil {
@@ -159,8 +159,8 @@ func TestFullStoreDoesNotKeepRunsAlive(t *testing.T) {
 					c.by(t, h, id)
 				}
 				x := finish(t, h, id)
-				if *x.Outcome != c.outcome || !x.OutputTruncated || x.Error == "" {
-					t.Errorf("%s, truncated %t, %q", *x.Outcome, x.OutputTruncated, x.Error)
+				if x.Outcome != c.outcome || !x.OutputTruncated || x.Error == "" {
+					t.Errorf("%s, truncated %t, %q", x.Outcome, x.OutputTruncated, x.Error)
 				}
 			})
 		})
@@ -188,8 +188,8 @@ func TestFullSpoolOfFullStoreEndsByTimeout(t *testing.T) {
 	log, _ := fullLog(t, memstore.New(nil))
 	h := openHost(t, log, execution.Options{RunsDir: t.TempDir(), SpoolBytes: 1 << 20})
 	x := finish(t, h, start(t, h, execution.Request{Command: "yes", Timeout: execution.Duration(time.Second)}).ID)
-	if *x.Outcome != execution.TimedOut || !x.OutputTruncated {
-		t.Errorf("%s, truncated %t, %q", *x.Outcome, x.OutputTruncated, x.Error)
+	if x.Outcome != execution.TimedOut || !x.OutputTruncated {
+		t.Errorf("%s, truncated %t, %q", x.Outcome, x.OutputTruncated, x.Error)
 	}
 }
 

@@ -42,8 +42,8 @@ func TestCommandWhoseFirstThreadHasEnded(t *testing.T) {
 		big := headlessRequest(t, headless.Quiet)
 		big.Limits.MemoryBytes = 1 << 20
 		x = finish(t, h, start(t, h, big).ID)
-		if *x.Outcome != execution.LimitExceeded || x.Limit != "memory_bytes" || x.ProcessesLeft {
-			t.Errorf("with a limit: %s %q, %+v", *x.Outcome, x.Limit, x)
+		if x.Outcome != execution.LimitExceeded || x.Limit != "memory_bytes" || x.ProcessesLeft {
+			t.Errorf("with a limit: %s %q, %+v", x.Outcome, x.Limit, x)
 		}
 	})
 }

@@ -178,7 +178,7 @@ func (hd *Hold) lapse() {
 
 // holdBack waits until a may be appended: until the follower has read enough, was waited for long enough, or the run is
 // to end.
-func (r *run) holdBack(a appended) {
+func (r *Run) holdBack(a appended) {
 	since := time.Now()
 	for !r.hold.allows(a) {
 		left := r.hold.left(since)

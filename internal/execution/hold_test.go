@@ -117,7 +117,7 @@ func TestHoldEndsWithTheRun(t *testing.T) {
 	})
 	until(t, "it is started", func() bool {
 		shown, err := h.Show(within(t), tenant, x.ID)
-		return err == nil && shown.Started != nil
+		return err == nil && !shown.Started.IsZero()
 	})
 	if err := h.Cancel(within(t), tenant, x.ID); err != nil {
 		t.Fatal(err)

@@ -31,6 +31,9 @@ type Options struct {
 	MaxQueued int
 	// MaxArtifactBytes is the maximum total size of the kept files of one execution. Default: 64 MiB.
 	MaxArtifactBytes int64
+	// Drive returns the Driver of an interpreter by its name; see package interpreter. The error says why there is
+	// none. Default: there are no interpreters.
+	Drive func(name string, idle time.Duration) (Driver, error)
 	// MaxInterpreters is the maximum number of running and waiting interpreters. Default: 32; negative: none.
 	MaxInterpreters int
 	// InterpreterIdle ends interpreters that were not used for so long, unless their request says less. Default: 1 h.
@@ -135,6 +138,9 @@ func (o *Options) withDefaults() (Options, error) {
 	d.MaxInterpreters = cmp.Or(d.MaxInterpreters, 32)
 	d.MaxArtifactBytes = cmp.Or(d.MaxArtifactBytes, 64<<20)
 	d.InterpreterIdle = cmp.Or(d.InterpreterIdle, time.Hour)
+	if d.Drive == nil {
+		d.Drive = func(string, time.Duration) (Driver, error) { return nil, errors.ErrUnsupported }
+	}
 	if d.Secret == nil {
 		d.Secret = []byte(rand.Text())
 	}
@@ -173,11 +179,10 @@ type Host struct {
 	giveUp context.CancelCauseFunc
 	active sync.WaitGroup
 
-	mu      sync.Mutex
-	runs    map[reprise.StreamKey]*run
-	opening map[*run]bool // interpreters that are about to be in runs
-	locked  map[reprise.StreamKey]chan struct{}
-	far     map[reprise.StreamKey]*farFollow // followed here, run elsewhere
+	mu     sync.Mutex
+	runs   map[reprise.StreamKey]*Run
+	locked map[reprise.StreamKey]chan struct{}
+	far    map[reprise.StreamKey]*farFollow // followed here, run elsewhere
 	// fullTold is when it was last logged that output waits for room.
 	fullTold time.Time
 	draining bool // nothing new is taken
@@ -213,8 +218,7 @@ func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Host, error) {
 		queue:   newQueue(&o),
 		names:   openNames(log, &o),
 		system:  command.System{Spawner: spawn.New(), Logger: o.Logger},
-		runs:    map[reprise.StreamKey]*run{},
-		opening: map[*run]bool{},
+		runs:    map[reprise.StreamKey]*Run{},
 		locked:  map[reprise.StreamKey]chan struct{}{},
 		far:     map[reprise.StreamKey]*farFollow{},
 		closed:  make(chan struct{}),
@@ -284,7 +288,7 @@ func (h *Host) Supervisors() (busy, idle int) {
 }
 
 // find returns the run of an execution that has not ended, or nil.
-func (h *Host) find(key reprise.StreamKey) *run {
+func (h *Host) find(key reprise.StreamKey) *Run {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.runs[key]
@@ -334,7 +338,7 @@ func (h *Host) Stop(ctx context.Context) error {
 	}
 	defer close(h.closed)
 	defer h.release()
-	h.cancelAll(func(r *run) bool { return h.queue.status(r) == StatusQueued })
+	h.cancelAll(func(r *Run) bool { return h.queue.status(r) == StatusQueued })
 	over := make(chan struct{})
 	go func() {
 		h.active.Wait()
@@ -345,7 +349,7 @@ func (h *Host) Stop(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	grace := h.cancelAll(func(*run) bool { return true })
+	grace := h.cancelAll(func(*Run) bool { return true })
 	patience := time.NewTimer(grace + stopPatience)
 	defer patience.Stop()
 	select {
@@ -384,7 +388,7 @@ func (h *Host) oneOf() (over <-chan struct{}, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range h.runs {
-		if r.driven == nil {
+		if r.driver == nil {
 			return r.done, true
 		}
 	}
@@ -435,12 +439,12 @@ func (h *Host) Leave() (left int, err error) {
 }
 
 // cancelAll cancels the selected runs and returns their longest grace period.
-func (h *Host) cancelAll(which func(*run) bool) (grace time.Duration) {
+func (h *Host) cancelAll(which func(*Run) bool) (grace time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range h.runs {
 		if which(r) {
-			grace = max(grace, r.grace())
+			grace = max(grace, r.Grace())
 			r.Stop(command.Verdict{Outcome: Cancelled, Reason: stopped})
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
 	"reprise/internal/headless"
 	"reprise/store/memstore"
 )
@@ -86,6 +87,7 @@ func openHost(t *testing.T, log *reprise.Log, opts execution.Options) *execution
 	if opts.Grace == 0 {
 		opts.Grace = patience // who takes a signal well has the time for it
 	}
+	opts.Drive = interpreter.Drive
 	h, err := execution.Open(t.Context(), log, &opts)
 	if err != nil {
 		t.Fatal(err)
@@ -134,7 +136,7 @@ func finish(t *testing.T, h *execution.Host, id string) execution.Execution {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if x.Status != execution.StatusEnded || x.Outcome == nil {
+	if x.Status != execution.StatusEnded || x.Outcome == "" {
 		t.Fatalf("after the end event the status is %s", x.Status)
 	}
 	return x
@@ -236,8 +238,8 @@ func output(t *testing.T, h *execution.Host, id, channel string) []byte {
 
 func wantOutcome(t *testing.T, x execution.Execution, want execution.Outcome, code int, signal string) {
 	t.Helper()
-	if *x.Outcome != want {
-		t.Errorf("outcome %s, want %s (error %q, limit %q)", *x.Outcome, want, x.Error, x.Limit)
+	if x.Outcome != want {
+		t.Errorf("outcome %s, want %s (error %q, limit %q)", x.Outcome, want, x.Error, x.Limit)
 	}
 	switch {
 	case signal != "":
@@ -280,7 +282,7 @@ func TestExecutionIsShownAsAsked(t *testing.T) {
 		if x.Bytes != (execution.Bytes{Stdout: 4, Stderr: 4}) {
 			t.Errorf("bytes %+v", x.Bytes)
 		}
-		if x.Started == nil || x.Ended == nil || x.Usage == nil || x.DurationMS == nil || x.Window.Tail == "" {
+		if x.Started.IsZero() || x.Ended.IsZero() || x.Usage == nil || x.DurationMS == nil || x.Window.Tail == "" {
 			t.Errorf("incomplete: %+v", x)
 		}
 		if len(x.EnvNames) != 1 || x.EnvNames[0] != "SECRET" {

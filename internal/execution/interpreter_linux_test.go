@@ -9,6 +9,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
 	"reprise/internal/shared"
 	"reprise/replica"
 	"reprise/store/memstore"
@@ -21,9 +22,9 @@ func TestInterpreterOutlivesTheServer(t *testing.T) {
 	dir := t.TempDir()
 	opts := execution.Options{RunsDir: t.TempDir(), Dir: dir}
 	leave(t, log, opts, func(h *execution.Host) {
-		openInterpreter(t, h, execution.InterpreterRequest{Language: "bash", ID: "goes"})
-		openInterpreter(t, h, execution.InterpreterRequest{Language: "bash", ID: "exits"})
-		openInterpreter(t, h, execution.InterpreterRequest{Language: "bash", ID: "waits"})
+		openInterpreter(t, h, interpreter.Request{Language: "bash", ID: "goes"})
+		openInterpreter(t, h, interpreter.Request{Language: "bash", ID: "exits"})
+		openInterpreter(t, h, interpreter.Request{Language: "bash", ID: "waits"})
 		runCode(t, h, "goes", "x=41")
 		runCode(t, h, "waits", "x=7")
 		give1 := func(interpreter, id, code string) {
@@ -59,7 +60,7 @@ func TestInterpreterOutlivesTheServer(t *testing.T) {
 	if r := runCode(t, h, "waits", "echo $x"); r.stdout != "7\n" {
 		t.Errorf("%+v", r)
 	}
-	if i, err := h.Interpreter(longWithin(t), tenant, "goes"); err != nil || *i.Runs != 3 {
+	if i, err := interpreter.Show(longWithin(t), h, tenant, "goes"); err != nil || *i.Runs != 3 {
 		t.Errorf("%+v, %v", i, err)
 	}
 }
@@ -79,7 +80,7 @@ func TestOutputCutTwiceIsStoredOnce(t *testing.T) {
 	var notes string
 	var before []byte
 	leave(t, log, opts, func(h *execution.Host) {
-		openInterpreter(t, h, execution.InterpreterRequest{Language: "bash", ID: "i"})
+		openInterpreter(t, h, interpreter.Request{Language: "bash", ID: "i"})
 		start(t, h, execution.Request{Interpreter: "i", ID: "x", Code: "echo one; while [ ! -e two ]; do sleep 0.01; done; seq 2 2000; echo more; " +
 			"while [ ! -e end ]; do sleep 0.01; done; echo last; (exit 4)"})
 		await(t, h, "x", "one")
@@ -116,7 +117,7 @@ func TestLateInterpreterLeavesNoCode(t *testing.T) {
 		return nd
 	}
 	nd := incarnation(newCuttable(hub.Store()))
-	openInterpreter(t, nd.Host, execution.InterpreterRequest{Language: "bash", ID: "i"})
+	openInterpreter(t, nd.Host, interpreter.Request{Language: "bash", ID: "i"})
 	start(t, nd.Host, execution.Request{Interpreter: "i", ID: "code", Code: "echo up; sleep 100"})
 	await(t, nd.Host, "code", "up")
 	name := nd.member.Name()

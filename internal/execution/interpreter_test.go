@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
+	"reprise/internal/execution/language"
 	"reprise/internal/quota"
 )
 
@@ -29,12 +32,12 @@ func longWithin(t *testing.T) context.Context {
 }
 
 // openInterpreter opens one, or skips the test on a machine without the language, but for CI.
-func openInterpreter(t *testing.T, h *execution.Host, q execution.InterpreterRequest) execution.Interpreter {
+func openInterpreter(t *testing.T, h *execution.Host, q interpreter.Request) interpreter.Interpreter {
 	t.Helper()
-	if _, err := execution.ProbeInterpreter(q.Language); err != nil && os.Getenv("CI") == "" {
+	if _, err := language.Lookup(q.Language).Argv(exec.LookPath, ""); err != nil && os.Getenv("CI") == "" {
 		t.Skip(err)
 	}
-	i, _, err := h.OpenInterpreter(longWithin(t), anybody, q)
+	i, _, err := interpreter.Open(longWithin(t), h, anybody, q)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +142,7 @@ func inInterpreters(t *testing.T, test func(t *testing.T, h *execution.Host, lan
 func TestInterpretersRemember(t *testing.T) {
 	inInterpreters(t, func(t *testing.T, h *execution.Host, language string) {
 		i := openInterpreter(t, h,
-			execution.InterpreterRequest{Language: language, Session: "s", Labels: map[string]string{"a": "b"}})
+			interpreter.Request{Language: language, Session: "s", Labels: map[string]string{"a": "b"}})
 		steps := map[string][]string{
 			"bash": {
 				"declare x=41 && f() { echo \"f $((x + 1))\"; } && mkdir d && cd d",
@@ -173,7 +176,7 @@ func TestInterpretersRemember(t *testing.T) {
 			(!strings.Contains(third.exception, "Error: ") || !strings.Contains(third.traceback, "3")) {
 			t.Errorf("%q, %q", third.exception, third.traceback)
 		}
-		shown, err := h.Interpreter(longWithin(t), tenant, i.ID)
+		shown, err := interpreter.Show(longWithin(t), h, tenant, i.ID)
 		if err != nil || shown.Runs == nil || *shown.Runs != 3 || shown.Running != "" ||
 			shown.Status != execution.StatusRunning ||
 			shown.Labels["a"] != "b" || shown.Language != language {
@@ -196,7 +199,7 @@ func TestInterpretersRemember(t *testing.T) {
 func TestInterpretersAndBadCode(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	h := newHost(t, execution.Options{RunsDir: t.TempDir()})
-	survivors := map[string]execution.Interpreter{}
+	survivors := map[string]interpreter.Interpreter{}
 	for _, test := range []struct {
 		name, language, code string
 		outcome              execution.Outcome
@@ -294,7 +297,7 @@ func TestInterpretersAndBadCode(t *testing.T) {
 		t.Run(test.language+"/"+test.name, func(t *testing.T) {
 			i, there := survivors[test.language]
 			if !there {
-				i = openInterpreter(t, h, execution.InterpreterRequest{Language: test.language})
+				i = openInterpreter(t, h, interpreter.Request{Language: test.language})
 			}
 			survivors[test.language] = i
 			r := runCode(t, h, i.ID, test.code)
@@ -326,7 +329,7 @@ func TestInterpretersAndBadCode(t *testing.T) {
 // TestPrintedFramesAreOutput: code that prints what it was sent, or guesses, forges no frame and no end.
 func TestPrintedFramesAreOutput(t *testing.T) {
 	h := newHost(t, execution.Options{RunsDir: t.TempDir()})
-	i := openInterpreter(t, h, execution.InterpreterRequest{Language: "bash"})
+	i := openInterpreter(t, h, interpreter.Request{Language: "bash"})
 	forged := "\x00AAAAAAAAAAAAAAAAAAAAAAAAAA5:end 0"
 	r := runCode(t, h, i.ID, `printf '\0AAAAAAAAAAAAAAAAAAAAAAAAAA5:end 0'; declare -p | tr '\n' '\0'; printf '\0'; (exit 9)`)
 	wantOutcome(t, r.Execution, execution.Exited, 9, "")
@@ -347,10 +350,10 @@ func TestInterruptsLeaveTheInterpreter(t *testing.T) {
 	remember := map[string]string{"bash": "x=41", "python": "x = 41", "javascript": "let x = 41"}
 	recall := map[string]string{"bash": "echo $x", "python": "print(x)", "javascript": "console.log(x)"}
 	inInterpreters(t, func(t *testing.T, h *execution.Host, language string) {
-		i := openInterpreter(t, h, execution.InterpreterRequest{Language: language})
+		i := openInterpreter(t, h, interpreter.Request{Language: language})
 		runCode(t, h, i.ID, remember[language])
 		for how, end := range map[execution.Outcome]func(id string) error{
-			execution.Exited:    func(string) error { return h.Interrupt(longWithin(t), tenant, i.ID) },
+			execution.Exited:    func(string) error { return interpreter.Interrupt(longWithin(t), h, tenant, i.ID) },
 			execution.Cancelled: func(id string) error { return h.Cancel(longWithin(t), tenant, id) },
 		} {
 			x := start(t, h, execution.Request{Interpreter: i.ID, Code: endless[language]})
@@ -380,7 +383,7 @@ func TestInterruptsLeaveTheInterpreter(t *testing.T) {
 	})
 	t.Run("deaf", func(t *testing.T) {
 		h := newHost(t, execution.Options{})
-		i := openInterpreter(t, h, execution.InterpreterRequest{Language: "bash"})
+		i := openInterpreter(t, h, interpreter.Request{Language: "bash"})
 		x := start(t, h, execution.Request{
 			Interpreter: i.ID,
 			Code:        "trap '' INT; echo up; while :; do sleep 0.1; done",
@@ -390,10 +393,10 @@ func TestInterruptsLeaveTheInterpreter(t *testing.T) {
 		if err := h.Cancel(longWithin(t), tenant, x.ID); err != nil {
 			t.Fatal(err)
 		}
-		if r := ended(t, h, x.ID); *r.Outcome != execution.Cancelled {
+		if r := ended(t, h, x.ID); r.Outcome != execution.Cancelled {
 			t.Errorf("%+v", r)
 		}
-		if x := finish(t, h, i.ID); *x.Outcome != execution.Cancelled || x.Error == "" {
+		if x := finish(t, h, i.ID); x.Outcome != execution.Cancelled || x.Error == "" {
 			t.Errorf("%+v", x)
 		}
 	})
@@ -403,12 +406,12 @@ func TestInterruptsLeaveTheInterpreter(t *testing.T) {
 // is neither lost nor the end of the interpreter.
 func TestInterruptsAsNodeBeginsToWait(t *testing.T) {
 	h := newHost(t, execution.Options{RunsDir: t.TempDir()})
-	i := openInterpreter(t, h, execution.InterpreterRequest{Language: "javascript"})
+	i := openInterpreter(t, h, interpreter.Request{Language: "javascript"})
 	for range 20 {
 		code := "console.log('up'); await new Promise(() => setInterval(() => {}, 1000))"
 		x := start(t, h, execution.Request{Interpreter: i.ID, Code: code})
 		await(t, h, x.ID, "up")
-		if err := h.Interrupt(longWithin(t), tenant, i.ID); err != nil {
+		if err := interpreter.Interrupt(longWithin(t), h, tenant, i.ID); err != nil {
 			t.Fatal(err)
 		}
 		wantOutcome(t, ended(t, h, x.ID).Execution, execution.Exited, 130, "")
@@ -418,7 +421,7 @@ func TestInterruptsAsNodeBeginsToWait(t *testing.T) {
 // TestResultsByMIMEType: a value that can be shown in several ways is, as in a notebook.
 func TestResultsByMIMEType(t *testing.T) {
 	h := newHost(t, execution.Options{})
-	py := openInterpreter(t, h, execution.InterpreterRequest{Language: "python"})
+	py := openInterpreter(t, h, interpreter.Request{Language: "python"})
 	r := runCode(t, h, py.ID, "class V:\n  def __repr__(self): return 'V'\n  def _repr_html_(self): return '<b>V</b>'\n  def _repr_png_(self): return b'\\x89PNG'\n"+
 		"  def _repr_svg_(self): raise ValueError\ndisplay(V())\nV()")
 	want := map[string]string{"text/plain": "V", "text/html": "<b>V</b>", "image/png": "iVBORw=="}
@@ -427,7 +430,7 @@ func TestResultsByMIMEType(t *testing.T) {
 			t.Errorf("%v", got)
 		}
 	}
-	js := openInterpreter(t, h, execution.InterpreterRequest{Language: "javascript"})
+	js := openInterpreter(t, h, interpreter.Request{Language: "javascript"})
 	r = runCode(t, h, js.ID, "await null; ({[Symbol.for('Jupyter.display')]: () => ({'text/html': '<i>', 'text/plain': 'p'})})")
 	if r.result["text/html"] != "<i>" || r.result["text/plain"] != "p" {
 		t.Errorf("%v, %s", r.result, r.exception)
@@ -437,14 +440,14 @@ func TestResultsByMIMEType(t *testing.T) {
 // TestMuchOutputOfCode: code that prints far more than is kept ends as it should, and all of it was counted.
 func TestMuchOutputOfCode(t *testing.T) {
 	h := newHost(t, execution.Options{RunsDir: t.TempDir()})
-	i := openInterpreter(t, h, execution.InterpreterRequest{Language: "python"})
+	i := openInterpreter(t, h, interpreter.Request{Language: "python"})
 	const size = 8 << 20
 	x := start(t, h, execution.Request{
 		Interpreter: i.ID,
 		Code:        fmt.Sprintf("import sys\nfor _ in range(%d): sys.stdout.write('y' * (1 << 20))", size>>20),
 		Retention:   execution.Retention{MaxBytes: 1 << 20},
 	})
-	if r := ended(t, h, x.ID); *r.Outcome != execution.Exited || r.Bytes.Stdout != size {
+	if r := ended(t, h, x.ID); r.Outcome != execution.Exited || r.Bytes.Stdout != size {
 		t.Errorf("%+v", r)
 	}
 	if r := runCode(t, h, i.ID, "6 * 7"); r.result["text/plain"] != "42" {
@@ -471,9 +474,9 @@ func TestInterpretersExpire(t *testing.T) {
 		}
 	}
 	tries(func(idle time.Duration) error {
-		bash := execution.InterpreterRequest{Language: "bash", IdleTimeout: execution.Duration(idle)}
+		bash := interpreter.Request{Language: "bash", IdleTimeout: execution.Duration(idle)}
 		i := openInterpreter(t, h, bash)
-		_, _, tooMany := h.OpenInterpreter(longWithin(t), anybody, execution.InterpreterRequest{Language: "bash"})
+		_, _, tooMany := interpreter.Open(longWithin(t), h, anybody, interpreter.Request{Language: "bash"})
 		code := fmt.Sprintf("sleep %f; echo kept", 2*idle.Seconds())
 		x, _, err := h.Start(longWithin(t), tenant, execution.Request{Interpreter: i.ID, Code: code})
 		if err != nil {
@@ -485,22 +488,22 @@ func TestInterpretersExpire(t *testing.T) {
 		if r := ended(t, h, x.ID); r.stdout != "kept\n" {
 			t.Errorf("%+v", r)
 		}
-		if x := finish(t, h, i.ID); *x.Outcome != execution.Cancelled || !strings.Contains(x.Error, "idle") {
+		if x := finish(t, h, i.ID); x.Outcome != execution.Cancelled || !strings.Contains(x.Error, "idle") {
 			t.Errorf("%+v", x)
 		}
 		return nil
 	})
 	tries(func(life time.Duration) error {
-		bash := execution.InterpreterRequest{Language: "bash", Timeout: execution.Duration(life)}
+		bash := interpreter.Request{Language: "bash", Timeout: execution.Duration(life)}
 		i := openInterpreter(t, h, bash)
 		x, _, err := h.Start(longWithin(t), tenant, execution.Request{Interpreter: i.ID, Code: "sleep 100"})
 		if err != nil {
 			return err
 		}
-		if r := ended(t, h, x.ID); *r.Outcome != execution.TimedOut {
+		if r := ended(t, h, x.ID); r.Outcome != execution.TimedOut {
 			t.Errorf("%+v", r)
 		}
-		if x := finish(t, h, i.ID); *x.Outcome != execution.TimedOut {
+		if x := finish(t, h, i.ID); x.Outcome != execution.TimedOut {
 			t.Errorf("%+v", x)
 		}
 		return nil
@@ -510,26 +513,26 @@ func TestInterpretersExpire(t *testing.T) {
 // TestInterpreterRequests: what is wrong is refused before anything is created, and a start is idempotent.
 func TestInterpreterRequests(t *testing.T) {
 	h := newHost(t, execution.Options{})
-	for field, q := range map[string]execution.InterpreterRequest{
+	for field, q := range map[string]interpreter.Request{
 		"language":     {Language: "cobol"},
 		"idle_timeout": {Language: "bash", IdleTimeout: -1},
 		"id":           {Language: "bash", ID: "/"},
 	} {
-		_, _, err := h.OpenInterpreter(longWithin(t), anybody, q)
+		_, _, err := interpreter.Open(longWithin(t), h, anybody, q)
 		if refused, ok := errors.AsType[*execution.FieldError](err); !ok || refused.Field != field {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	_, _, err := h.OpenInterpreter(longWithin(t), anybody,
-		execution.InterpreterRequest{Language: "python", Env: map[string]string{"PATH": "/nowhere"}})
+	_, _, err := interpreter.Open(longWithin(t), h, anybody,
+		interpreter.Request{Language: "python", Env: map[string]string{"PATH": "/nowhere"}})
 	if refused, ok := errors.AsType[*execution.FieldError](err); !ok || !strings.Contains(refused.Reason, "python3") {
 		t.Errorf("without an interpreter: %v", err)
 	}
-	if list, err := h.Interpreters(longWithin(t), tenant, nil); err != nil || len(list) != 0 {
+	if list, err := interpreter.List(longWithin(t), h, tenant, nil); err != nil || len(list) != 0 {
 		t.Errorf("%v, %v", list, err)
 	}
-	i := openInterpreter(t, h, execution.InterpreterRequest{Language: "bash", ID: "b"})
-	if again, created, err := h.OpenInterpreter(longWithin(t), anybody, execution.InterpreterRequest{
+	i := openInterpreter(t, h, interpreter.Request{Language: "bash", ID: "b"})
+	if again, created, err := interpreter.Open(longWithin(t), h, anybody, interpreter.Request{
 		Language: "bash",
 		ID:       "b",
 	}); err != nil || created || again.ID != i.ID {
@@ -561,8 +564,8 @@ func TestInterpreterRequests(t *testing.T) {
 	}); !errors.Is(err, reprise.ErrNotFound) {
 		t.Errorf("no such interpreter: %v", err)
 	}
-	if list, err := h.Interpreters(longWithin(t), tenant, nil); err != nil || len(list) != 1 || list[0].ID != "b" ||
-		list[0].Status != execution.StatusRunning {
+	if list, err := interpreter.List(longWithin(t), h, tenant, nil); err != nil || len(list) != 1 ||
+		list[0].ID != "b" || list[0].Status != execution.StatusRunning {
 		t.Errorf("%+v, %v", list, err)
 	}
 	if err := h.Remove(longWithin(t), tenant, "b"); err != nil {

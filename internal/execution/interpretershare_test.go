@@ -10,6 +10,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
 	"reprise/internal/quota"
 )
 
@@ -17,7 +18,7 @@ import (
 // other code at once.
 func TestReaderOfCodeDelaysNobody(t *testing.T) {
 	h := newHost(t, execution.Options{})
-	i := openInterpreter(t, h, execution.InterpreterRequest{Language: "bash"})
+	i := openInterpreter(t, h, interpreter.Request{Language: "bash"})
 	x := start(t, h, execution.Request{
 		Interpreter: i.ID, Code: printMuch, Retention: smallWindow, Hold: execution.Duration(time.Hour),
 	})
@@ -26,7 +27,7 @@ func TestReaderOfCodeDelaysNobody(t *testing.T) {
 	seen := make(chan struct{})
 	go func() {
 		defer close(seen)
-		if list, err := h.Interpreters(ctx, tenant, nil); err != nil || len(list) != 1 || list[0].Running != x.ID {
+		if list, err := interpreter.List(ctx, h, tenant, nil); err != nil || len(list) != 1 || list[0].Running != x.ID {
 			t.Errorf("%+v, %v", list, err)
 		}
 		if _, err := h.List(ctx, tenant, execution.ListQuery{}); err != nil {
@@ -53,10 +54,10 @@ func TestInterpreterWithoutCodeExpires(t *testing.T) {
 	for name, opts := range map[string]execution.Options{"here": {}, "supervised": {RunsDir: t.TempDir()}} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, opts)
-			i := openInterpreter(t, h, execution.InterpreterRequest{
+			i := openInterpreter(t, h, interpreter.Request{
 				Language: "bash", IdleTimeout: execution.Duration(300 * time.Millisecond),
 			})
-			if x := finish(t, h, i.ID); *x.Outcome != execution.Cancelled || !strings.Contains(x.Error, "idle") {
+			if x := finish(t, h, i.ID); x.Outcome != execution.Cancelled || !strings.Contains(x.Error, "idle") {
 				t.Errorf("%+v", x)
 			}
 		})
@@ -68,7 +69,7 @@ func TestInterpreterWithoutCodeExpires(t *testing.T) {
 func TestCodeIsOnTheAccountOfItsSender(t *testing.T) {
 	h := newHost(t, execution.Options{})
 	owner, sender := someone("owner"), someone("sender")
-	i, _, err := h.OpenInterpreter(longWithin(t), owner, execution.InterpreterRequest{Language: "bash"})
+	i, _, err := interpreter.Open(longWithin(t), h, owner, interpreter.Request{Language: "bash"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +96,7 @@ func TestInterpretersAreShared(t *testing.T) {
 	})
 	open := func(principal string) error {
 		who := &quota.Holder{Account: quota.Account{Tenant: tenant, Principal: principal}}
-		_, _, err := h.OpenInterpreter(longWithin(t), who, execution.InterpreterRequest{Language: "bash"})
+		_, _, err := interpreter.Open(longWithin(t), h, who, interpreter.Request{Language: "bash"})
 		if err != nil && !errors.Is(err, reprise.ErrQuota) {
 			t.Error(err)
 		}

@@ -70,7 +70,7 @@ func TestIsolationLevels(t *testing.T) {
 				if out := string(output(t, h, x.ID, execution.Stdout)); out != "begin\n" {
 					t.Errorf("%s: %q", name, out)
 				}
-				if in := x.Isolation; in == nil || in.Level != level || !in.Layers.NoNewPrivileges ||
+				if in := x.Isolation; in == nil || in.Level != string(level) || !in.Layers.NoNewPrivileges ||
 					in.Layers.Hidden == "" {
 					t.Errorf("%s: isolation %+v", name, in)
 				}
@@ -170,7 +170,7 @@ func TestIsolationRefused(t *testing.T) {
 	x := finish(t, h, start(t, h, execution.Request{
 		Command: "true", Limits: execution.Limits{MemoryBytes: 1 << 30},
 	}).ID)
-	if in := x.Isolation; in.Level != isolation.None || !in.Layers.NoNewPrivileges || in.Layers.Hidden != "" ||
+	if in := x.Isolation; in.Level != string(isolation.None) || !in.Layers.NoNewPrivileges || in.Layers.Hidden != "" ||
 		in.Memory == "" {
 		t.Errorf("isolation %+v", in)
 	}
@@ -269,7 +269,7 @@ func TestExistenceIsThatOfTheUser(t *testing.T) {
 				continue
 			}
 			x = finish(t, h, x.ID)
-			list = append(list, string(*x.Outcome)+" "+x.Error)
+			list = append(list, string(x.Outcome)+" "+x.Error)
 		}
 		for i := range list {
 			list[i] = strings.NewReplacer(path, "PATH", tool, "TOOL").Replace(list[i])
@@ -310,7 +310,7 @@ func TestLinksAreThoseOfTheUser(t *testing.T) {
 			return strings.ReplaceAll(err.Error(), name, "LINK")
 		}
 		x = finish(t, h, x.ID)
-		return strings.ReplaceAll(string(*x.Outcome)+" "+x.Error, name, "LINK")
+		return strings.ReplaceAll(string(x.Outcome)+" "+x.Error, name, "LINK")
 	}
 	if exists, absent := answer("exists"), answer("absent"); exists != absent {
 		t.Errorf("what exists: %q, what does not: %q", exists, absent)

@@ -98,7 +98,7 @@ func (h *Host) startKeyed(ctx context.Context, who *quota.Holder, req Request) (
 		}
 		// Whatever has become of it: it was started after we were called.
 		req.ID = h.keyedID(req.Key, &info)
-		return h.start(ctx, who, req)
+		return h.start(ctx, who, req, "", nil)
 	}
 	return Execution{}, false, fmt.Errorf("%w: the key was removed %d times", reprise.ErrUnavailable, maxKeyTries)
 }
@@ -135,7 +135,7 @@ func (h *Host) standing(ctx context.Context, key reprise.StreamKey, name string,
 // failed reports whether an execution has ended otherwise than by an exit with code 0.
 func (x *Execution) failed() bool {
 	return x.Status == StatusEnded &&
-		(x.Outcome == nil || *x.Outcome != Exited || x.ExitCode == nil || *x.ExitCode != 0)
+		(x.Outcome != Exited || x.ExitCode == nil || *x.ExitCode != 0)
 }
 
 // keyIn returns the key in the configuration of the stream of an execution, or "".

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -44,10 +45,10 @@ const (
 	stageEnded
 )
 
-// run is an execution that has not ended, from its start to its end event. Its command runs here, as its job, or in a
+// Run is an execution that has not ended, from its start to its end event. Its command runs here, as its job, or in a
 // supervisor. In the second case the decision to end it is forwarded to the supervisor, and only the supervisor knows
 // the process and its pipes.
-type run struct {
+type Run struct {
 	*command.Decision
 	job  *command.Job  // nil if the command runs elsewhere
 	done chan struct{} // closed when it is over
@@ -71,14 +72,14 @@ type run struct {
 	named     *recall              // what is known of its name; nil for a name of our own
 	hold      *Hold                // nil where no output is held back
 	artifacts *artifact.Collection // the kept files; nil for none
-	driven    *driven              // set for an interpreter
+	driver    Driver               // set for an interpreter
 	plan      *command.Plan        // of the command, until it has been handed over
 	waitsIn   string               // the name of its file without the suffix, or ""; see waiting
 
 	place
 	writing
 	supervised
-	coding
+	inside
 
 	mu sync.Mutex // guards what follows
 	// shown is the state of a command that runs elsewhere, as its supervisor has reported it last.
@@ -89,8 +90,8 @@ type run struct {
 	following
 }
 
-func newRun(h *Host, key reprise.StreamKey, req Request, plan *isolation.Plan) *run {
-	r := &run{
+func newRun(h *Host, key reprise.StreamKey, req Request, plan *isolation.Plan) *Run {
+	r := &Run{
 		Decision: command.NewDecision(), done: make(chan struct{}), host: h, key: key,
 		id: strings.TrimPrefix(key.Name, namespace), session: req.Session, request: req, isolation: plan,
 		holder: quota.Holder{Account: quota.Account{Tenant: key.Tenant}}, created: time.Now(),
@@ -104,7 +105,7 @@ func newRun(h *Host, key reprise.StreamKey, req Request, plan *isolation.Plan) *
 
 // takeUp returns the run of an execution that an earlier server has left, as the owner of its stream. The error is
 // reprise.ErrNotFound if the id was used again since.
-func (h *Host) takeUp(ctx context.Context, info *reprise.StreamInfo, req Request) (*run, error) {
+func (h *Host) takeUp(ctx context.Context, info *reprise.StreamInfo, req Request) (*Run, error) {
 	s, err := h.log.Stream(ctx, info.Key)
 	if err != nil {
 		return nil, err
@@ -123,7 +124,7 @@ func (h *Host) takeUp(ctx context.Context, info *reprise.StreamInfo, req Request
 }
 
 // reserve gives a run its place, which it has until dismiss or finished.
-func (h *Host) reserve(r *run) error {
+func (h *Host) reserve(r *Run) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closing || h.draining && !r.again {
@@ -138,7 +139,7 @@ func (h *Host) reserve(r *run) error {
 }
 
 // dismiss takes back the place of a run that has not come about.
-func (h *Host) dismiss(r *run) {
+func (h *Host) dismiss(r *Run) {
 	h.queue.withdraw(r)
 	h.mu.Lock()
 	h.making--
@@ -151,7 +152,7 @@ func (h *Host) dismiss(r *run) {
 const adoptedGrace = 30 * time.Second
 
 // admit makes a run known that has its place and its stream, and lets it live.
-func (h *Host) admit(r *run) {
+func (h *Host) admit(r *Run) {
 	if r.again && r.request.KillOnDisconnect {
 		r.alone = time.AfterFunc(max(h.opts.DisconnectGrace, adoptedGrace), r.deserted)
 	}
@@ -167,10 +168,10 @@ func (h *Host) admit(r *run) {
 }
 
 // live executes the run to its end.
-func (r *run) live() {
+func (r *Run) live() {
 	switch {
-	case r.inside != nil:
-		r.attendInside()
+	case r.outer != nil:
+		r.attend(r.host.ctx)
 		return
 	case r.remote != nil: // its supervisor has the command
 		r.followRemote()
@@ -203,7 +204,7 @@ func (r *run) live() {
 }
 
 // finished forgets a run that is over.
-func (h *Host) finished(r *run) {
+func (h *Host) finished(r *Run) {
 	h.queue.forgo(r)
 	if r.artifacts != nil {
 		r.artifacts.Close()
@@ -222,10 +223,10 @@ func (h *Host) finished(r *run) {
 	h.active.Done()
 }
 
-func (r *run) cancel() { r.Stop(command.Verdict{Outcome: Cancelled}) }
+func (r *Run) cancel() { r.Stop(command.Verdict{Outcome: Cancelled}) }
 
 // state returns the state of the command.
-func (r *run) state() command.State {
+func (r *Run) state() command.State {
 	if r.job != nil {
 		return r.job.State()
 	}
@@ -234,4 +235,28 @@ func (r *run) state() command.State {
 	return r.shown
 }
 
-func (r *run) epoch() reprise.Epoch { return r.stream.Cursor(0).Epoch }
+// Name is the name of the stream, in its Epoch.
+func (r *Run) Name() string { return r.key.Name }
+
+// Epoch is the epoch of the stream.
+func (r *Run) Epoch() reprise.Epoch { return r.stream.Cursor(0).Epoch }
+
+// Done returns a channel that is closed when the run is over.
+func (r *Run) Done() <-chan struct{} { return r.done }
+
+// Outer is the interpreter of code.
+func (r *Run) Outer() *Run { return r.outer }
+
+// Over returns a channel that is closed once the end of code is kept or cannot be.
+func (r *Run) Over() <-chan struct{} { return r.over }
+
+// Dir is the directory in which a supervisor keeps the state of the run.
+func (r *Run) Dir() string { return r.remote.Dir }
+
+// Cut marks the output of the run as incomplete.
+func (r *Run) Cut() { r.cut = true }
+
+// Logger logs what concerns the run.
+func (r *Run) Logger() *slog.Logger {
+	return r.host.opts.Logger.With("execution", r.id, "tenant", r.key.Tenant)
+}

@@ -38,7 +38,7 @@ func TestLimitsEndTheCommand(t *testing.T) {
 				if x.Limit != c.want {
 					t.Errorf("limit %s, want %s", x.Limit, c.want)
 				}
-				if x.Isolation == nil || x.Isolation.Level != isolation.Limits {
+				if x.Isolation == nil || x.Isolation.Level != string(isolation.Limits) {
 					t.Errorf("isolation %+v", x.Isolation)
 				}
 				if name == "output" && (x.Bytes.Stdout != c.limits.OutputBytes || !x.OutputTruncated) {

@@ -18,7 +18,7 @@ import (
 type ListQuery struct {
 	// Session, Status and Labels, where they are given, must all match.
 	Session string
-	Status  Status
+	Status  string
 	Labels  map[string]string
 	// Allowed reports whether the executions of a session may be listed; "" stands for executions without a session.
 	// Default: all.
@@ -74,7 +74,7 @@ func (h *Host) List(ctx context.Context, tenant reprise.Tenant, q ListQuery) (Li
 		if err != nil {
 			return ListPage{}, err
 		}
-		part = h.withWindows(ctx, tenant, &q, part)
+		part = h.withWindows(ctx, tenant, q.matches, part)
 		for i := range part {
 			size += part[i].size
 		}
@@ -183,15 +183,40 @@ func (q *ListQuery) matches(x *Execution) bool {
 	return true
 }
 
+// Select returns all executions of a tenant that are kept and match, the newest first.
+func (h *Host) Select(ctx context.Context, tenant reprise.Tenant, match func(*Execution) bool) ([]Execution, error) {
+	found, err := h.each(ctx, tenant, match)
+	if err != nil {
+		return nil, err
+	}
+	return h.withWindows(ctx, tenant, match, found), nil
+}
+
+// each is Select without the fields that a list does not contain.
+func (h *Host) each(ctx context.Context, tenant reprise.Tenant, match func(*Execution) bool) (
+	found []Execution, err error,
+) {
+	query := reprise.ListQuery{Tenant: tenant, Namespace: namespace}
+	err = eachStream(ctx, h.log, query, func(info *reprise.StreamInfo) error {
+		if x := h.view(info, h.find(info.Key)); match(&x) {
+			found = append(found, x)
+		}
+		return nil
+	})
+	return found, err
+}
+
 // withWindows looks up the found executions again for the fields that a list does not contain. It drops those that are
 // gone or no longer match.
-func (h *Host) withWindows(ctx context.Context, tenant reprise.Tenant, q *ListQuery, found []Execution) []Execution {
-	kept := found[:0]
+func (h *Host) withWindows(ctx context.Context, tenant reprise.Tenant, match func(*Execution) bool, found []Execution) (
+	kept []Execution,
+) {
+	kept = found[:0]
 	far := map[string][]int{} // indexes in kept, by the replica that runs them
 	for _, x := range found {
 		shown, owner, err := h.look(ctx, tenant, x.ID)
 		switch {
-		case err == nil && q.matches(&shown):
+		case err == nil && match(&shown):
 			if owner != "" {
 				far[owner] = append(far[owner], len(kept))
 			}

@@ -1,8 +1,6 @@
 package execution
 
 import (
-	"time"
-
 	"reprise/internal/artifact"
 	"reprise/internal/execution/command"
 	"reprise/internal/execution/supervisor"
@@ -22,17 +20,11 @@ type ending struct {
 	remembered, collected, unlisted bool
 }
 
+// ErrHasEnded is reprise.ErrEnded for the command of an execution.
+var ErrHasEnded = supervisor.Refused(command.ErrHasEnded)
+
 var (
-	errHasEnded       = supervisor.Refused(command.ErrHasEnded)
 	errNotStartedYet  = supervisor.Refused(command.ErrNotStarted)
 	errNoTerminal     = supervisor.Refused(command.ErrNoTerminal)
 	errStdinNotOpened = supervisor.Refused(command.ErrStdinNotOpened)
 )
-
-// ms converts a time to its form in JSON, or nil for the zero time.
-func ms(t time.Time) *Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &Time{Time: t.UTC().Truncate(time.Millisecond)}
-}

@@ -11,6 +11,7 @@ import (
 	"reprise"
 	"reprise/internal/execution/command"
 	"reprise/internal/problem"
+	"reprise/internal/wire"
 )
 
 // The channels of an execution, which are the types of its output events.
@@ -169,7 +170,7 @@ func count(ctx context.Context, s *reprise.Stream, upTo uint64) (t tally, err er
 // date sets when a command was started, and how long it is known to have run.
 func (t *tally) date(e *command.Ending) {
 	if !t.started.IsZero() {
-		e.Started = ms(t.started)
+		e.Started = wire.At(t.started)
 		e.DurationMS = t.last.Sub(t.started).Milliseconds()
 	}
 }

@@ -103,7 +103,7 @@ func TestFailedStartGivesItsReason(t *testing.T) {
 			if !strings.Contains(x.Error, c.says) {
 				t.Errorf("it says %q", x.Error)
 			}
-			if x.Started != nil {
+			if !x.Started.IsZero() {
 				t.Error("it has a start")
 			}
 		})
@@ -282,7 +282,7 @@ func TestLanguagesRunCode(t *testing.T) {
 	} {
 		t.Run(language, func(t *testing.T) {
 			x := finish(t, h, start(t, h, execution.Request{Language: language, Code: code}).ID)
-			if *x.Outcome == execution.FailedToStart {
+			if x.Outcome == execution.FailedToStart {
 				if !strings.Contains(x.Error, "not found in PATH") {
 					t.Errorf("it says %q", x.Error)
 				}
@@ -296,7 +296,7 @@ func TestLanguagesRunCode(t *testing.T) {
 	}
 	x := finish(t, h,
 		start(t, h, execution.Request{Language: "python", Code: "def f():\n    raise ValueError('x')\nf()"}).ID)
-	if *x.Outcome != execution.FailedToStart {
+	if x.Outcome != execution.FailedToStart {
 		wantOutcome(t, x, execution.Exited, 1, "")
 		if got := string(output(t, h, x.ID, execution.Stderr)); !strings.Contains(got, `main.py", line 2`) {
 			t.Errorf("the traceback is %s", got)

@@ -2,6 +2,7 @@ package execution
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -15,11 +16,12 @@ import (
 //
 // With several principals, no principal gets all places: see hasShare.
 type queue struct {
-	maxRunning, maxPerSession, maxQueued int
-	book                                 *quota.Book
+	maxRunning, maxPerSession, maxQueued, maxDriven int
+
+	book *quota.Book
 
 	mu       sync.Mutex
-	running  map[*run]bool
+	running  map[*Run]bool
 	sessions map[sessionKey]int // running, of each session
 	waiting  int
 	ending   int                     // runs that have left and are not over
@@ -33,7 +35,7 @@ type queue struct {
 type line struct {
 	tenant  *tenantLine
 	running int
-	waiting []*run // in the order in which they came
+	waiting []*Run // in the order in which they came
 	last    uint64 // the number of its last turn
 }
 
@@ -55,15 +57,16 @@ type sessionKey struct {
 	session string
 }
 
-func (r *run) sessionKey() sessionKey { return sessionKey{r.key.Tenant, r.session} }
+func (r *Run) sessionKey() sessionKey { return sessionKey{r.key.Tenant, r.session} }
 
 func newQueue(opts *Options) *queue {
 	return &queue{
 		maxRunning:    opts.MaxRunning,
 		maxPerSession: opts.MaxRunningPerSession,
 		maxQueued:     opts.MaxQueued,
+		maxDriven:     opts.MaxInterpreters,
 		book:          opts.Quotas,
-		running:       map[*run]bool{},
+		running:       map[*Run]bool{},
 		sessions:      map[sessionKey]int{},
 		lines:         map[quota.Account]*line{},
 		tenants:       map[reprise.Tenant]*tenantLine{},
@@ -73,9 +76,9 @@ func newQueue(opts *Options) *queue {
 // enter gives r a turn or lets it wait. The error is a *quota.Error if too many wait, or were started in a minute; then
 // nothing is counted. A run that another server has accepted is not refused: one that a supervisor has gets its turn
 // whether it fits or not, and any other one its place in the queue. Code has no place of its own, and no turn.
-func (q *queue) enter(r *run) error {
+func (q *queue) enter(r *Run) error {
 	switch {
-	case r.inside != nil:
+	case r.outer != nil:
 	case r.again:
 		q.book.Meet(&r.holder)
 	default:
@@ -85,31 +88,34 @@ func (q *queue) enter(r *run) error {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if r.inside != nil {
+	if r.outer != nil {
 		r.stage = stageRunning
 		return nil
 	}
 	l := q.line(r)
 	q.arrived = max(q.arrived, r.arrived)
-	if r.remote != nil || q.fits(l, r) {
-		q.begin(l, r)
-		return nil
-	}
+	fits := r.remote != nil || q.fits(l, r)
 	if !r.again {
-		if err := q.mayWait(l, r); err != nil {
+		err := q.mayDrive(r)
+		if err == nil && !fits {
+			err = q.mayWait(l, r)
+		}
+		if err != nil {
 			q.forget(r)
 			q.book.Refund(&r.holder, quota.Starts, 1)
 			return err
 		}
-		q.arrived++
-		r.arrived = q.arrived
 	}
-	q.await(l, r)
+	if fits {
+		q.begin(l, r)
+	} else {
+		q.await(l, r)
+	}
 	return nil
 }
 
 // mayWait refuses a run if there is no place to wait.
-func (q *queue) mayWait(l *line, r *run) error {
+func (q *queue) mayWait(l *line, r *Run) error {
 	if err := q.book.Check(&r.holder, quota.OfPrincipal, quota.Queued, int64(len(l.waiting))); err != nil {
 		return err
 	}
@@ -122,8 +128,43 @@ func (q *queue) mayWait(l *line, r *run) error {
 	return nil
 }
 
+// mayDrive refuses an interpreter if there are too many. With several principals, none gets all places; see hasShare.
+func (q *queue) mayDrive(r *Run) error {
+	if r.driver == nil {
+		return nil
+	}
+	n, own := 0, 0
+	count := func(other *Run) {
+		if other.driver != nil {
+			n++
+			if other.holder.Account == r.holder.Account {
+				own++
+			}
+		}
+	}
+	for other := range q.running {
+		count(other)
+	}
+	for _, l := range q.lines {
+		for _, other := range l.waiting {
+			count(other)
+		}
+	}
+	switch {
+	case n >= q.maxDriven:
+		return fmt.Errorf("%w: there are %d interpreters", reprise.ErrQuota, n)
+	case !q.hasShare(own, q.maxDriven-n):
+		return fmt.Errorf("%w: %d of %d interpreters are of the same principal", reprise.ErrQuota, own, n)
+	}
+	return nil
+}
+
 // await lets r wait.
-func (q *queue) await(l *line, r *run) {
+func (q *queue) await(l *line, r *Run) {
+	if r.arrived == 0 { // no earlier server has let it wait
+		q.arrived++
+		r.arrived = q.arrived
+	}
 	r.stage = stageQueued
 	l.waiting = append(l.waiting, r)
 	l.tenant.waiting++
@@ -131,7 +172,7 @@ func (q *queue) await(l *line, r *run) {
 }
 
 // line returns the line of the principal of r.
-func (q *queue) line(r *run) *line {
+func (q *queue) line(r *Run) *line {
 	l := q.lines[r.holder.Account]
 	if l == nil {
 		t := q.tenants[r.holder.Tenant]
@@ -146,7 +187,7 @@ func (q *queue) line(r *run) *line {
 }
 
 // forget removes the line of r if it is empty.
-func (q *queue) forget(r *run) {
+func (q *queue) forget(r *Run) {
 	l := q.lines[r.holder.Account]
 	if l.running > 0 || len(l.waiting) > 0 {
 		return
@@ -168,7 +209,7 @@ func (q *queue) hasShare(has, free int) bool {
 	return !q.book.Several() || has < shareOfFree*free
 }
 
-func (q *queue) fits(l *line, r *run) bool {
+func (q *queue) fits(l *line, r *Run) bool {
 	if free := q.maxRunning - len(q.running); free <= 0 || !q.hasShare(l.running, free) {
 		return false
 	}
@@ -181,7 +222,7 @@ func (q *queue) fits(l *line, r *run) bool {
 	return q.maxPerSession == 0 || r.session == "" || q.sessions[r.sessionKey()] < q.maxPerSession
 }
 
-func (q *queue) begin(l *line, r *run) {
+func (q *queue) begin(l *line, r *Run) {
 	q.turns++
 	l.last, l.tenant.last = q.turns, q.turns
 	l.running++
@@ -193,16 +234,16 @@ func (q *queue) begin(l *line, r *run) {
 }
 
 // withdraw is leave for a run that did not come about: it does not count as a start.
-func (q *queue) withdraw(r *run) {
+func (q *queue) withdraw(r *Run) {
 	q.forgo(r)
-	if r.inside == nil {
+	if r.outer == nil {
 		q.book.Refund(&r.holder, quota.Starts, 1)
 	}
 }
 
 // leave frees the place of r, which ran or waited. It is called before the end of r is kept, because a client that sees
 // the end may start the next run immediately. Leaving again, or without having entered, does nothing.
-func (q *queue) leave(r *run) {
+func (q *queue) leave(r *Run) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[r.holder.Account]
@@ -217,7 +258,7 @@ func (q *queue) leave(r *run) {
 	default:
 		return
 	}
-	if r.inside != nil { // it has no place of its own
+	if r.outer != nil { // it has no place of its own
 		return
 	}
 	delete(q.running, r)
@@ -240,28 +281,21 @@ func (q *queue) leave(r *run) {
 	}
 }
 
-// hasLeft reports whether r has made room, after which its end is kept.
-func (q *queue) hasLeft(r *run) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return r.stage >= stageEnding
-}
-
 // forgo is leave for a run that is over and no longer counted.
-func (q *queue) forgo(r *run) {
+func (q *queue) forgo(r *Run) {
 	q.leave(r)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if r.stage == stageEnding {
 		r.stage = stageEnded
-		if r.inside == nil {
+		if r.outer == nil {
 			q.ending--
 		}
 	}
 }
 
 // unwait takes r out of its line.
-func (q *queue) unwait(l *line, r *run) {
+func (q *queue) unwait(l *line, r *Run) {
 	if i := slices.Index(l.waiting, r); i >= 0 {
 		l.waiting = slices.Delete(l.waiting, i, i+1)
 		l.tenant.waiting--
@@ -270,7 +304,7 @@ func (q *queue) unwait(l *line, r *run) {
 }
 
 // next is the run whose turn it is, nil if none fits.
-func (q *queue) next() (of *line, next *run) {
+func (q *queue) next() (of *line, next *Run) {
 	if q.waiting == 0 {
 		return nil, nil
 	}
@@ -283,7 +317,7 @@ func (q *queue) next() (of *line, next *run) {
 }
 
 // first is the first run in a line that fits, nil if none does.
-func (q *queue) first(l *line) *run {
+func (q *queue) first(l *line) *Run {
 	for _, r := range l.waiting {
 		if q.fits(l, r) {
 			return r
@@ -296,13 +330,13 @@ func (q *queue) first(l *line) *run {
 }
 
 // isEarlier reports whether the turn is of r and not of other.
-func isEarlier(l *line, r *run, of *line, other *run) bool {
+func isEarlier(l *line, r *Run, of *line, other *Run) bool {
 	return cmp.Or(cmp.Compare(l.tenant.last, of.tenant.last), cmp.Compare(l.last, of.last),
 		cmp.Compare(r.arrived, other.arrived)) < 0
 }
 
 // status is queued or, until the end is kept, running.
-func (q *queue) status(r *run) Status {
+func (q *queue) status(r *Run) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch r.stage {

@@ -8,9 +8,10 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
 )
 
-func status(t *testing.T, h *execution.Host, id string) execution.Status {
+func status(t *testing.T, h *execution.Host, id string) string {
 	t.Helper()
 	x, err := h.Show(within(t), tenant, id)
 	if err != nil {
@@ -46,7 +47,7 @@ func TestQueueStartsInOrderAndHasABound(t *testing.T) {
 	}
 	x := finish(t, h, d.ID)
 	wantOutcome(t, x, execution.Cancelled, -1, "")
-	if x.Started != nil || status(t, h, c.ID) != execution.StatusQueued {
+	if !x.Started.IsZero() || status(t, h, c.ID) != execution.StatusQueued {
 		t.Errorf("d started %v, c is %s", x.Started, status(t, h, c.ID))
 	}
 	for _, id := range []string{a.ID, b.ID} {
@@ -65,7 +66,7 @@ func TestQueueOfASession(t *testing.T) {
 	other := start(t, h, hold)
 	hold.Session = ""
 	one, two := start(t, h, hold), start(t, h, hold)
-	want := map[string]execution.Status{
+	want := map[string]string{
 		first.ID: execution.StatusRunning, second.ID: execution.StatusQueued, other.ID: execution.StatusRunning,
 		one.ID: execution.StatusRunning, two.ID: execution.StatusRunning,
 	}
@@ -114,7 +115,7 @@ func TestKillOnDisconnect(t *testing.T) {
 // not count.
 func TestDrain(t *testing.T) {
 	h := newHost(t, execution.Options{MaxRunning: 2})
-	if _, _, err := h.OpenInterpreter(within(t), anybody, execution.InterpreterRequest{Language: "bash"}); err != nil {
+	if _, _, err := interpreter.Open(within(t), h, anybody, interpreter.Request{Language: "bash"}); err != nil {
 		t.Fatal(err)
 	}
 	running := start(t, h, execution.Request{Command: "read x", StdinOpen: true})

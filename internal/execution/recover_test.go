@@ -93,7 +93,7 @@ func TestServerDies(t *testing.T) {
 			wantOutcome(t, finish(t, h, "done"), execution.Exited, 4, "")
 			x := finish(t, h, "going")
 			wantOutcome(t, x, execution.Lost, -1, "")
-			if x.Error == "" || x.Started == nil {
+			if x.Error == "" || x.Started.IsZero() {
 				t.Errorf("error %q, started %v", x.Error, x.Started)
 			}
 			if got := output(t, h, "going", execution.Stdout); !strings.HasPrefix(string(got), "kept\n") ||

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"reprise"
-	"reprise/internal/backoff"
+	"reprise/client"
 	"reprise/internal/memo"
 )
 
@@ -89,11 +89,11 @@ func parseRecord(e *reprise.Event) (r record, ok bool) {
 
 // execution returns what is shown of an execution whose output has expired.
 func (r *record) execution() Execution {
-	x := Execution{
-		ID: r.ID, Session: r.Session, Status: StatusEnded, Outcome: &r.Outcome, ExitCode: r.ExitCode, Signal: r.Signal,
+	x := Execution{Execution: client.Execution{
+		ID: r.ID, Session: r.Session, Status: StatusEnded, Outcome: r.Outcome, ExitCode: r.ExitCode, Signal: r.Signal,
 		Labels: map[string]string{}, Created: Time{Time: time.UnixMilli(r.Created)}, Ended: timeOf(r.Ended),
 		Started: timeOf(r.Started), Expired: true,
-	}
+	}}
 	if id, ok := strings.CutPrefix(r.name, namespace); ok {
 		x.ID = id
 	}
@@ -107,18 +107,18 @@ func (r *record) execution() Execution {
 	return x
 }
 
-func timeOf(ms int64) *Time {
-	if ms == 0 {
-		return nil
+func timeOf(ms int64) (t Time) {
+	if ms != 0 {
+		t.Time = time.UnixMilli(ms)
 	}
-	return &Time{Time: time.UnixMilli(ms)}
+	return t
 }
 
 // digestOf returns the digest of the request in the configuration of an execution or a key, shortened.
 func digestOf(config *reprise.StreamConfig) string {
 	var m struct{ Digest string }
 	_ = json.Unmarshal(config.Meta, &m) // we wrote it
-	return m.Digest[:min(len(m.Digest), 22)] + config.Labels[labelInterpreter]
+	return m.Digest[:min(len(m.Digest), 22)] + config.Labels[labelDriver]
 }
 
 // journal names the stream in which the records of a tenant are listed.
@@ -277,7 +277,7 @@ func (h *Host) remember(ctx context.Context, info *reprise.StreamInfo, e *ending
 		Created: info.Created.UnixMilli(), Ended: at.UnixMilli(),
 		Kept: at.Add(h.log.Retention(info.Config).MaxAge).UnixMilli(),
 	}
-	if e.Started != nil {
+	if !e.Started.IsZero() {
 		r.Started = e.Started.UnixMilli()
 	}
 	list := []record{r}
@@ -291,24 +291,20 @@ func (h *Host) remember(ctx context.Context, info *reprise.StreamInfo, e *ending
 
 // rememberEnd is remember for a run, which waits while the store is unavailable. Other errors do not keep the run from
 // ending. It returns false if the next server has to end the run.
-func (r *run) rememberEnd(e *ending, at time.Time) bool {
-	info := reprise.StreamInfo{Key: r.key, Config: r.config, Created: r.created, Epoch: r.epoch()}
-	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
-	for {
-		err := r.host.remember(r.host.ctx, &info, e, at)
-		if err == nil {
-			return true
-		}
-		if errors.Is(err, reprise.ErrUnavailable) && pause.Wait(r.host.ctx) == nil {
-			continue
-		}
-		if (r.remote != nil || r.inside != nil) && r.host.ctx.Err() != nil {
-			return false
-		}
-		r.host.opts.Logger.Error("the name of an execution cannot be remembered",
-			"execution", r.id, "tenant", r.key.Tenant, "error", err)
-		return true
+func (r *Run) rememberEnd(e *ending, at time.Time) bool {
+	info := reprise.StreamInfo{Key: r.key, Config: r.config, Created: r.created, Epoch: r.Epoch()}
+	var err error
+	_ = retries.Repeat(r.host.ctx, func() bool {
+		err = r.host.remember(r.host.ctx, &info, e, at)
+		return !errors.Is(err, reprise.ErrUnavailable)
+	})
+	if err != nil && (r.remote != nil || r.outer != nil) && r.host.ctx.Err() != nil {
+		return false
 	}
+	if err != nil {
+		r.Logger().Error("the name of an execution cannot be remembered", "error", err)
+	}
+	return true
 }
 
 // forgetName frees the name of an execution that a client removes, and its key.

@@ -55,7 +55,7 @@ func wantRecorded(t *testing.T, h *execution.Host, req execution.Request, want e
 ) {
 	t.Helper()
 	x, created, err := h.Start(within(t), tenant, req)
-	if err != nil || created || !x.Expired || x.Ended == nil || x.Status != execution.StatusEnded {
+	if err != nil || created || !x.Expired || x.Ended.IsZero() || x.Status != execution.StatusEnded {
 		t.Fatalf("created %v, %+v, %v", created, x, err)
 	}
 	wantOutcome(t, x, want, code, "")
@@ -79,7 +79,7 @@ func remembers(t *testing.T, log *reprise.Log, reopen func() *reprise.Log) {
 	check := func(h *execution.Host) {
 		t.Helper()
 		x := wantRecorded(t, h, one, execution.Exited, 3)
-		if x.ID != "one" || x.Session != "s" || !x.Ended.Equal(first.Ended.Time) || x.ExpiredAt == nil {
+		if x.ID != "one" || x.Session != "s" || !x.Ended.Equal(first.Ended.Time) || x.ExpiredAt.IsZero() {
 			t.Errorf("recorded %+v of %+v", x, first)
 		}
 		if x := wantRecorded(t, h, keyed, execution.Exited, 0); x.ID != byKey.ID {

@@ -97,7 +97,7 @@ func (h *Host) fence(name string) {
 }
 
 // checkOwner fences a new run whose owner was taken for dead while it was made.
-func (h *Host) checkOwner(r *run) {
+func (h *Host) checkOwner(r *Run) {
 	if h.opts.Replica != nil && h.opts.Replica.Name() != r.owner.Name {
 		r.fence()
 	}
@@ -116,7 +116,7 @@ func (h *Host) checkOwners() {
 const fencedOff = "the server stood still or could not reach the store, and was taken for dead"
 
 // fence kills a run that others have taken over, or will: it must not run twice. It is safe to call more than once.
-func (r *run) fence() {
+func (r *Run) fence() {
 	r.mu.Lock()
 	again := r.fenced
 	r.fenced = true
@@ -124,8 +124,7 @@ func (r *run) fence() {
 	if again {
 		return
 	}
-	r.host.opts.Logger.Error("an execution is killed that other replicas take for lost",
-		"execution", r.id, "tenant", r.key.Tenant, "owner", r.owner.Name)
+	r.Logger().Error("an execution is killed that other replicas take for lost", "owner", r.owner.Name)
 	if hook := r.host.opts.Hooks.Fenced; hook != nil {
 		hook(r.key.Tenant)
 	}

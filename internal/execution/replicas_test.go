@@ -177,7 +177,7 @@ func TestOneReplicaControlsWhatAnotherRuns(t *testing.T) {
 	// The owner is not waited for long, and without its answer the progress is missing.
 	until(t, "it is shown with its progress", func() bool {
 		shown, err := b.Show(within(t), tenant, x.ID)
-		return err == nil && shown.Status == execution.StatusRunning && shown.Started != nil &&
+		return err == nil && shown.Status == execution.StatusRunning && !shown.Started.IsZero() &&
 			shown.Isolation != nil && shown.Bytes.Stdout == 3
 	})
 	until(t, "it is listed with its progress", func() bool {

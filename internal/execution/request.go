@@ -12,6 +12,7 @@ import (
 	"reprise"
 	"reprise/client"
 	"reprise/internal/execution/command"
+	"reprise/internal/execution/language"
 	"reprise/internal/problem"
 )
 
@@ -148,8 +149,8 @@ func (r *Request) checkProgram() error {
 		return invalid("shell", "needs command")
 	case r.Shell != "" && r.Shell != "sh" && r.Shell != "bash":
 		return invalid("shell", "sh and bash are taken")
-	case r.Language != "" && languages[r.Language] == nil:
-		return invalid("language", "%q is not one of %s", r.Language, strings.Join(Languages(), ", "))
+	case r.Language != "" && language.Lookup(r.Language) == nil:
+		return invalid("language", "%q is not one of %s", r.Language, strings.Join(language.Names(), ", "))
 	case len(r.Argv) > 0 && r.Argv[0] == "":
 		return invalid("argv", "the program has no name")
 	case slices.ContainsFunc(r.Argv, hasNUL):

@@ -68,13 +68,13 @@ func (h *Host) requeue(ctx context.Context, a *waited) error {
 	if err := h.reserve(r); err != nil {
 		return err
 	}
-	h.opts.Logger.Info("an execution waits again", "execution", r.id, "tenant", r.key.Tenant)
+	r.Logger().Info("an execution waits again")
 	h.admit(r)
 	return nil
 }
 
 // acceptedRun creates the run again and takes over its stream.
-func (h *Host) acceptedRun(ctx context.Context, a *waited) (*run, error) {
+func (h *Host) acceptedRun(ctx context.Context, a *waited) (*Run, error) {
 	r, err := h.takeUp(ctx, a.info, a.Request)
 	if err != nil {
 		return nil, err
@@ -88,9 +88,11 @@ func (h *Host) acceptedRun(ctx context.Context, a *waited) (*run, error) {
 		r.hold.token = a.HoldToken
 	}
 	if a.Language != "" {
-		r.driven = newDriven(a.Language, a.Idle)
+		if r.driver, err = h.opts.Drive(a.Language, a.Idle); err != nil {
+			return nil, err
+		}
 	}
-	if h.opts.Replica != nil { // see run.claim
+	if h.opts.Replica != nil { // see Run.claim
 		if err := r.append([]reprise.Event{{Type: Stdout, Format: reprise.FormatBytes}}); err != nil {
 			return nil, err
 		}
@@ -99,8 +101,8 @@ func (h *Host) acceptedRun(ctx context.Context, a *waited) (*run, error) {
 }
 
 // keepAgain is keepWaiting for a run that has a file.
-func (r *run) keepAgain(a *waited) error {
-	file := r.host.waitingFile(r.epoch())
+func (r *Run) keepAgain(a *waited) error {
+	file := r.host.waitingFile(r.Epoch())
 	r.waitsIn = file
 	if a.Machine != thisMachine() {
 		a.Machine = thisMachine()

@@ -118,7 +118,7 @@ func ReadSecret(dir string, tenant reprise.Tenant, name string) (string, error) 
 
 // withSecrets adds the secrets of the request to the variables of a command, and returns the values to mask in its
 // output.
-func (r *run) withSecrets(env map[string]string) (all map[string]string, masked []string, err error) {
+func (r *Run) withSecrets(env map[string]string) (all map[string]string, masked []string, err error) {
 	if len(r.request.Secrets) == 0 {
 		return env, nil, nil
 	}

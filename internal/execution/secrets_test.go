@@ -169,7 +169,7 @@ func TestSecretIsReadWhenCommandStarts(t *testing.T) {
 	}
 	over(t, h, second.ID)
 	x := finish(t, h, gone.ID)
-	if *x.Outcome != execution.FailedToStart || !strings.Contains(x.Error, `no secret "token"`) {
-		t.Errorf("%s: %s", *x.Outcome, x.Error)
+	if x.Outcome != execution.FailedToStart || !strings.Contains(x.Error, `no secret "token"`) {
+		t.Errorf("%s: %s", x.Outcome, x.Error)
 	}
 }

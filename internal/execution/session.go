@@ -12,20 +12,13 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/client"
+	"reprise/internal/wire"
 )
 
 // Session summarizes the executions of one session. A session exists while one of them is kept.
 type Session struct {
-	ID string `json:"id"`
-	// Created and Updated are when its first and its newest execution was started.
-	Created Time `json:"created"`
-	Updated Time `json:"updated"`
-	// Count is the number of executions in the session. Running and Queued count those that have not ended.
-	Count   int `json:"count"`
-	Running int `json:"running"`
-	Queued  int `json:"queued"`
-	// LastSeq is the highest seq in any of their streams.
-	LastSeq uint64 `json:"last_seq"`
+	client.Session
 	// Executions is set only by Host.Session, the newest first.
 	Executions []Execution `json:"executions,omitempty"`
 }
@@ -62,15 +55,17 @@ func (h *Host) Sessions(ctx context.Context, tenant reprise.Tenant, q SessionQue
 		return SessionPage{}, err
 	}
 	byID := map[string]*Session{}
-	err = h.each(ctx, tenant, func(info *reprise.StreamInfo, x *Execution) {
+	_, err = h.each(ctx, tenant, func(x *Execution) bool {
 		if x.Session != "" && (q.Allowed == nil || q.Allowed(x.Session)) {
 			s := byID[x.Session]
 			if s == nil {
-				s = &Session{ID: x.Session}
+				s = &Session{}
+				s.ID = x.Session
 				byID[x.Session] = s
 			}
-			s.add(info, x)
+			s.add(x)
 		}
+		return false
 	})
 	if err != nil {
 		return SessionPage{}, err
@@ -105,10 +100,12 @@ func parseSessionCursor(after string) (*Session, error) {
 	if !ok || err != nil {
 		return nil, fmt.Errorf("%w: the cursor is not one of this list", reprise.ErrInvalid)
 	}
-	return &Session{ID: id, Updated: Time{Time: time.UnixMilli(at)}}, nil
+	var s Session
+	s.ID, s.Updated = id, wire.At(time.UnixMilli(at))
+	return &s, nil
 }
 
-func (s *Session) add(info *reprise.StreamInfo, x *Execution) {
+func (s *Session) add(x *Execution) {
 	if s.Count == 0 || x.Created.Before(s.Created.Time) {
 		s.Created = x.Created
 	}
@@ -116,7 +113,7 @@ func (s *Session) add(info *reprise.StreamInfo, x *Execution) {
 		s.Updated = x.Created
 	}
 	s.Count++
-	s.LastSeq = max(s.LastSeq, info.Tail)
+	s.LastSeq = max(s.LastSeq, x.tail)
 	switch x.Status {
 	case StatusQueued:
 		s.Queued++
@@ -129,52 +126,41 @@ func (s *Session) add(info *reprise.StreamInfo, x *Execution) {
 // Session returns one session with its executions. The error is reprise.ErrNotFound
 // if it has none.
 func (h *Host) Session(ctx context.Context, tenant reprise.Tenant, id string) (Session, error) {
-	s := Session{ID: id}
-	err := h.each(ctx, tenant, func(info *reprise.StreamInfo, x *Execution) {
-		if x.Session == id && id != "" {
-			s.add(info, x)
-			s.Executions = append(s.Executions, *x)
-		}
-	})
+	in := inSession(id)
+	found, err := h.each(ctx, tenant, in)
 	if err != nil {
 		return Session{}, err
 	}
-	if s.Count == 0 {
+	if len(found) == 0 {
 		return Session{}, reprise.ErrNotFound
 	}
-	s.Executions = h.withWindows(ctx, tenant, &ListQuery{Session: id}, s.Executions)
+	var s Session
+	s.ID = id
+	for i := range found {
+		s.add(&found[i])
+	}
+	s.Executions = h.withWindows(ctx, tenant, in, found)
 	return s, nil
+}
+
+// inSession reports whether an execution is in the session.
+func inSession(id string) func(*Execution) bool {
+	return func(x *Execution) bool { return id != "" && x.Session == id }
 }
 
 // RemoveSession removes all executions of a session, as Remove does. It blocks until those
 // that run have ended. Removing a session that has none does nothing.
 func (h *Host) RemoveSession(ctx context.Context, tenant reprise.Tenant, id string) error {
-	var ids, going []string
-	err := h.each(ctx, tenant, func(_ *reprise.StreamInfo, x *Execution) {
-		if x.Session == id && id != "" {
-			ids = append(ids, x.ID)
-			if x.Status != StatusEnded {
-				going = append(going, x.ID)
-			}
-		}
-	})
+	found, err := h.each(ctx, tenant, inSession(id))
 	var cancelling sync.WaitGroup
-	for _, id := range going { // first all are cancelled, so that their times of grace pass together
-		cancelling.Go(func() { _ = h.Cancel(ctx, tenant, id) }) // Remove returns the error
+	for i := range found { // first all are cancelled, so that their times of grace pass together
+		if found[i].Status != StatusEnded {
+			cancelling.Go(func() { _ = h.Cancel(ctx, tenant, found[i].ID) }) // Remove returns the error
+		}
 	}
 	cancelling.Wait()
-	for _, id := range ids {
-		err = errors.Join(err, h.Remove(ctx, tenant, id))
+	for i := range found {
+		err = errors.Join(err, h.Remove(ctx, tenant, found[i].ID))
 	}
 	return err
-}
-
-// each calls f with every execution of a tenant, the newest first.
-func (h *Host) each(ctx context.Context, tenant reprise.Tenant, f func(*reprise.StreamInfo, *Execution)) error {
-	query := reprise.ListQuery{Tenant: tenant, Namespace: namespace}
-	return eachStream(ctx, h.log, query, func(info *reprise.StreamInfo) error {
-		x := h.view(info, h.find(info.Key))
-		f(info, &x)
-		return nil
-	})
 }

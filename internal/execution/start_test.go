@@ -284,7 +284,7 @@ func TestCancelDuringStartIsRetried(t *testing.T) {
 	if err := h.Cancel(within(t), tenant, req.ID); err != nil {
 		t.Fatal(err)
 	}
-	if x := finish(t, h, req.ID); *x.Outcome != execution.Cancelled {
-		t.Errorf("the outcome is %s", *x.Outcome)
+	if x := finish(t, h, req.ID); x.Outcome != execution.Cancelled {
+		t.Errorf("the outcome is %s", x.Outcome)
 	}
 }

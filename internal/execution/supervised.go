@@ -14,7 +14,6 @@ import (
 
 	"reprise"
 	"reprise/internal/artifact"
-	"reprise/internal/backoff"
 	"reprise/internal/execution/command"
 	"reprise/internal/execution/supervisor"
 	"reprise/internal/isolation"
@@ -108,8 +107,8 @@ type supervised struct {
 }
 
 // runSupervised runs the command under a supervisor.
-func (r *run) runSupervised() {
-	r.remote = r.host.supervisors.Remote(string(r.epoch()))
+func (r *Run) runSupervised() {
+	r.remote = r.host.supervisors.Remote(string(r.Epoch()))
 	r.reader = supervisor.NewReader(r.remote.Dir, 1)
 	err := r.beginKept()
 	if err == nil {
@@ -128,7 +127,7 @@ func (r *run) runSupervised() {
 }
 
 // handOver gives the command to a supervisor.
-func (r *run) handOver() error {
+func (r *Run) handOver() error {
 	s := r.host.supervisors
 	w, err := s.MakeDir(r.remote.Dir)
 	if err != nil {
@@ -149,7 +148,7 @@ func (r *run) handOver() error {
 }
 
 // makeOrder writes the files in the directory of the run, and returns the order to start its command.
-func (r *run) makeOrder() (*supervisor.Order, error) {
+func (r *Run) makeOrder() (*supervisor.Order, error) {
 	dir := r.remote.Dir
 	folder, err := r.makePlan(dir)
 	if folder != "" && filepath.Dir(folder) != dir {
@@ -168,7 +167,7 @@ func (r *run) makeOrder() (*supervisor.Order, error) {
 		Run:              filepath.Base(dir),
 		StdinOpen:        r.request.StdinOpen,
 		KillOnDisconnect: r.request.KillOnDisconnect,
-		Grace:            r.grace(),
+		Grace:            r.Grace(),
 		Machine:          thisMachine(),
 	}
 	b.Principal, b.Operator = r.holder.Principal, r.holder.Operator
@@ -179,14 +178,14 @@ func (r *run) makeOrder() (*supervisor.Order, error) {
 	if err := b.save(dir); err != nil {
 		return nil, err
 	}
-	if r.driven != nil {
-		r.driven.begin(r, dir)
+	if r.driver != nil {
+		r.driver.Begin(r, dir)
 	}
 	return &supervisor.Order{Dir: dir, SpoolBytes: r.host.opts.SpoolBytes, Plan: r.plan, Attempt: b.Attempt}, nil
 }
 
 // realign records that events or frames were lost: the next frame becomes the event after the tail.
-func (r *run) realign(next uint64) error {
+func (r *Run) realign(next uint64) error {
 	if r.shifts.next(r.tail) == next {
 		return nil
 	}
@@ -201,12 +200,12 @@ func (r *run) realign(next uint64) error {
 }
 
 // followRemote brings the output of the command into the stream until it ends, or until the Host goes.
-func (r *run) followRemote() {
+func (r *Run) followRemote() {
 	close(r.ready)
 	defer func() { r.reader.Close() }()
 	stopForwarding := r.forwardStop()
 	defer stopForwarding()
-	pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
+	pause := retries
 	for {
 		l, err := r.link, error(nil)
 		if r.link = nil; l == nil { // that over which the supervisor was started serves until it fails
@@ -236,7 +235,7 @@ func (r *run) followRemote() {
 }
 
 // leave lets the command continue without this Host.
-func (r *run) leave() {
+func (r *Run) leave() {
 	r.host.left.Add(1)
 	if r.worker != nil {
 		r.worker.Leave()
@@ -244,7 +243,7 @@ func (r *run) leave() {
 }
 
 // forwardStop tells the supervisor when the command is to end, until it has answered that or stop is called.
-func (r *run) forwardStop() (stop func()) {
+func (r *Run) forwardStop() (stop func()) {
 	ctx, cancel := context.WithCancel(r.host.ctx)
 	done := make(chan struct{})
 	go func() {
@@ -255,14 +254,11 @@ func (r *run) forwardStop() (stop func()) {
 		case <-r.Stopping():
 		}
 		v := r.Verdict()
-		pause := backoff.Backoff{First: firstRetry, Most: lastRetry}
-		for {
+		_ = retries.Repeat(ctx, func() bool {
 			// A supervisor that stands still is asked again. The first verdict counts: a repeated one changes nothing.
 			_, err := r.remote.Control(ctx, &command.Control{Op: command.OpStop, Verdict: &v})
-			if err == nil || errors.Is(err, reprise.ErrEnded) || pause.Wait(ctx) != nil {
-				return
-			}
-		}
+			return err == nil || errors.Is(err, reprise.ErrEnded)
+		})
 	}()
 	return func() {
 		cancel()
@@ -271,7 +267,7 @@ func (r *run) forwardStop() (stop func()) {
 }
 
 // followLink processes the messages of a supervisor until the command has ended and all of its output is in the stream.
-func (r *run) followLink(l *supervisor.Link) (e command.Ending, ended bool, err error) {
+func (r *Run) followLink(l *supervisor.Link) (e command.Ending, ended bool, err error) {
 	defer context.AfterFunc(r.host.ctx, l.Close)()
 	r.judgedOutside = l.IsJudged
 	defer func() { r.judgedOutside = nil }()
@@ -312,15 +308,15 @@ func (r *run) followLink(l *supervisor.Link) (e command.Ending, ended bool, err 
 
 // endsWith reports whether the last frames of a run are appended together with its end. Most commands are short, and
 // then this is one commit in place of two. Frames that may have to wait for something else are appended before.
-func (r *run) endsWith(f *framesRead) bool {
-	return f.size <= lastBytes && !r.dropped && r.hold == nil && r.driven == nil && r.artifacts == nil
+func (r *Run) endsWith(f *framesRead) bool {
+	return f.size <= lastBytes && !r.dropped && r.hold == nil && r.driver == nil && r.artifacts == nil
 }
 
 // errSpoolFull is why a command waits that its supervisor holds up.
 var errSpoolFull = errors.New("the disk of the commands' output is full")
 
 // learn applies the news about the process.
-func (r *run) learn(n *supervisor.News, stalled *time.Duration) {
+func (r *Run) learn(n *supervisor.News, stalled *time.Duration) {
 	r.mu.Lock()
 	r.shown = n.State
 	r.spoolFull = n.FullSince
@@ -345,7 +341,7 @@ type framesRead struct {
 
 // readFrames returns the next frames up to last. Their data is good until the next call. After an error the same frames
 // can be read again.
-func (r *run) readFrames(last uint64) (f framesRead, err error) {
+func (r *Run) readFrames(last uint64) (f framesRead, err error) {
 	at := r.reader.Next()
 	defer func() {
 		if err != nil { // the reader may have passed them, or have a file open that cannot be read
@@ -358,8 +354,7 @@ func (r *run) readFrames(last uint64) (f framesRead, err error) {
 		return f, err
 	}
 	if b.Skipped > 0 {
-		r.host.opts.Logger.Error("output of an execution cannot be read any more", "execution", r.id,
-			"tenant", r.key.Tenant, "frames", b.Skipped)
+		r.Logger().Error("output of an execution cannot be read any more", "frames", b.Skipped)
 		if err := r.realign(r.reader.Next() - uint64(len(b.Frames))); err != nil {
 			return f, err
 		}
@@ -379,7 +374,7 @@ func (r *run) readFrames(last uint64) (f framesRead, err error) {
 
 // appendFrames appends what readFrames has returned. The error means that the stream accepts nothing more for now. If
 // it never will again, the command is ended.
-func (r *run) appendFrames(events []reprise.Event) error {
+func (r *Run) appendFrames(events []reprise.Event) error {
 	if len(events) == 0 {
 		return nil
 	}
@@ -393,7 +388,7 @@ func (r *run) appendFrames(events []reprise.Event) error {
 }
 
 // concludeRemote gives the stream its end, and lets the supervisor forget the run when that is kept.
-func (r *run) concludeRemote(l *supervisor.Link, e command.Ending) {
+func (r *Run) concludeRemote(l *supervisor.Link, e command.Ending) {
 	if !r.endWith(r.last, ending{Ending: e}) {
 		r.leave()
 		l.Close()

@@ -18,6 +18,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
 	"reprise/internal/shared"
 	"reprise/replica"
 	"reprise/store/memstore"
@@ -26,6 +27,7 @@ import (
 // leave opens a Host, lets it start what start says, and leaves that running.
 func leave(t *testing.T, log *reprise.Log, opts execution.Options, start func(h *execution.Host)) {
 	t.Helper()
+	opts.Drive = interpreter.Drive
 	h, err := execution.Open(t.Context(), log, &opts)
 	if err != nil {
 		t.Fatal(err)
@@ -360,7 +362,7 @@ func TestDirectoryIsRemoved(t *testing.T) {
 				begin(h)
 				remove()
 			}
-			if x := finish(t, h, "x"); *x.Outcome != execution.Lost || x.Error == "" {
+			if x := finish(t, h, "x"); x.Outcome != execution.Lost || x.Error == "" {
 				t.Errorf("%+v", x)
 			}
 			if len(pids) != 2 {

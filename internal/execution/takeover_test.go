@@ -39,7 +39,7 @@ func TestReplicaDies(t *testing.T) {
 		x := finish(t, list[1+i%2].Host, fmt.Sprint("a", i))
 		wantOutcome(t, x, execution.Lost, -1, "")
 		got := output(t, c.Host, x.ID, execution.Stdout)
-		if string(got) != "kept\n" || x.Bytes.Stdout != 5 || x.Error == "" || x.Started == nil {
+		if string(got) != "kept\n" || x.Bytes.Stdout != 5 || x.Error == "" || x.Started.IsZero() {
 			t.Errorf("output %q, %+v", got, x)
 		}
 	}
@@ -226,7 +226,7 @@ func TestSessionOverReplicas(t *testing.T) {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	for _, x := range s.Executions {
-		if x.Bytes.Stdout != 3 || x.Started == nil {
+		if x.Bytes.Stdout != 3 || x.Started.IsZero() {
 			t.Errorf("%s is shown with %+v, started %v", x.ID, x.Bytes, x.Started)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
 	"reprise/internal/isolation"
 )
 
@@ -104,7 +105,7 @@ func TestInterpreterKeepsTemporaryDirectory(t *testing.T) {
 				t.Skip(err)
 			}
 			h := newHost(t, execution.Options{Isolation: config})
-			q := execution.InterpreterRequest{Language: "bash", Cwd: t.TempDir(), Isolation: "landlock"}
+			q := interpreter.Request{Language: "bash", Cwd: t.TempDir(), Isolation: "landlock"}
 			one, two := openInterpreter(t, h, q), openInterpreter(t, h, q)
 			const write, read = `echo kept >"${TMPDIR:-/tmp}/kept-by-one"`, `cat "${TMPDIR:-/tmp}/kept-by-one"`
 			runCode(t, h, one.ID, write)

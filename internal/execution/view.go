@@ -10,6 +10,7 @@ import (
 
 	"reprise"
 	"reprise/internal/memo"
+	"reprise/internal/wire"
 )
 
 // ErrNotFound is reprise.ErrNotFound for an execution.
@@ -126,16 +127,11 @@ func (h *Host) startedIn(ctx context.Context, s *reprise.Stream) string {
 }
 
 // view returns the execution whose stream is info and whose run, if it has not ended, is r, without the window.
-func (h *Host) view(info *reprise.StreamInfo, r *run) Execution {
-	x := Execution{
-		ID:      strings.TrimPrefix(info.Key.Name, namespace),
-		Session: info.Config.Labels[labelSession],
-		Created: Time{Time: info.Created},
-		Labels:  requestLabels(info.Config.Labels),
-		Status:  StatusRunning,
-		tail:    info.Tail,
-		size:    info.Overhead(),
-	}
+func (h *Host) view(info *reprise.StreamInfo, r *Run) Execution {
+	x := Execution{Driver: info.Config.Labels[labelDriver], tail: info.Tail, size: info.Overhead()}
+	x.ID = strings.TrimPrefix(info.Key.Name, namespace)
+	x.Session, x.Labels = info.Config.Labels[labelSession], requestLabels(info.Config.Labels)
+	x.Created, x.Status = Time{Time: info.Created}, StatusRunning
 	var m meta
 	_ = json.Unmarshal(info.Config.Meta, &m) // we wrote it
 	x.Argv, x.Command, x.Language, x.Cwd, x.EnvNames = m.Argv, m.Command, m.Language, m.Cwd, m.EnvNames
@@ -168,12 +164,11 @@ func (x *Execution) end(end *reprise.End) {
 	var e ending
 	_ = json.Unmarshal(end.Data, &e) // we wrote it
 	x.Status = StatusEnded
-	outcome := Outcome(end.Outcome)
-	x.Outcome, x.ExitCode, x.Signal = &outcome, e.ExitCode, e.Signal
+	x.Outcome, x.ExitCode, x.Signal = Outcome(end.Outcome), e.ExitCode, e.Signal
 	x.Error, x.Limit, x.OutputTruncated, x.ProcessesLeft = e.Error, e.Limit, e.OutputTruncated, e.ProcessesLeft
 	x.KilledProcesses, x.KilledCommands = e.KilledProcesses, e.KilledCommands
 	x.Usage, x.Bytes, x.Isolation = e.Usage, e.Bytes, e.Isolation
-	x.Started, x.Ended = e.Started, &Time{Time: end.Time}
+	x.Started, x.Ended = e.Started, Time{Time: end.Time}
 	x.DurationMS = &e.DurationMS
 	x.Artifacts, x.ArtifactNotes = e.Artifacts, e.ArtifactNotes
 }
@@ -182,15 +177,15 @@ func (x *Execution) end(end *reprise.End) {
 type progress struct {
 	// Queued: it waits for its turn.
 	Queued bool `json:"queued,omitempty"`
-	// WaitingSince is when output began to wait until there is room for it, nil if none does.
-	WaitingSince *Time `json:"waiting_since,omitempty"`
-	// Started is nil if the process has not been started.
-	Started   *Time      `json:"started,omitempty"`
+	// WaitingSince is when output began to wait until there is room for it, zero if none does.
+	WaitingSince Time `json:"waiting_since,omitzero"`
+	// Started is zero if the process has not been started.
+	Started   Time       `json:"started,omitzero"`
 	Isolation *Isolation `json:"isolation,omitempty"`
 	// Resized is the latest size of the terminal, or nil if it still has the size of the request.
 	Resized *TTY `json:"resized,omitempty"`
 	// Driven is the progress of an interpreter.
-	Driven *drivenProgress `json:"driven,omitempty"`
+	Driven *Driven `json:"driven,omitempty"`
 	counted
 	// Coming is the state after the append under way, whose events readers may have seen.
 	Coming *counted `json:"coming,omitempty"`
@@ -210,10 +205,10 @@ func (p *progress) at(tail uint64) counted {
 	return p.counted
 }
 
-func (r *run) progress() *progress {
-	var driven *drivenProgress
-	if r.driven != nil {
-		driven = r.driven.progress()
+func (r *Run) progress() *progress {
+	var driven *Driven
+	if r.driver != nil {
+		driven = r.driver.Progress()
 	}
 	queued := r.host.queue.status(r) == StatusQueued
 	state := r.state()
@@ -221,10 +216,10 @@ func (r *run) progress() *progress {
 	defer r.mu.Unlock()
 	p := &progress{
 		Queued: queued, counted: counted{r.bytes, r.tail}, Coming: r.coming, Resized: (*TTY)(state.Resized),
-		Driven: driven, WaitingSince: ms(r.waitingSince()),
+		Driven: driven, WaitingSince: wire.At(r.waitingSince()),
 	}
 	if !state.StartedAt.IsZero() {
-		p.Started, p.Isolation = ms(state.StartedAt), state.Isolation
+		p.Started, p.Isolation = wire.At(state.StartedAt), state.Isolation
 	}
 	return p
 }
@@ -232,8 +227,8 @@ func (r *run) progress() *progress {
 // show fills in the progress of the run; p is nil if it is unknown.
 func (x *Execution) show(p *progress) {
 	if p != nil {
-		x.Bytes, x.Started, x.Isolation, x.driven = p.at(x.tail).Bytes, p.Started, p.Isolation, p.Driven
-		if p.WaitingSince != nil {
+		x.Bytes, x.Started, x.Isolation, x.Driven = p.at(x.tail).Bytes, p.Started, p.Isolation, p.Driven
+		if !p.WaitingSince.IsZero() {
 			x.Waiting, x.WaitingSince = WaitingStorage, p.WaitingSince
 		}
 		if p.Queued && x.Status == StatusRunning {

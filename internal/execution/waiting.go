@@ -55,7 +55,7 @@ func (h *Host) waitingFile(epoch reprise.Epoch) string {
 
 // keepWaiting writes the file of a waiting run, if commands outlive the server. The file exists until the turn of the
 // run has come or the run is over.
-func (r *run) keepWaiting() error {
+func (r *Run) keepWaiting() error {
 	if r.host.supervisors == nil || r.host.queue.status(r) != StatusQueued {
 		return nil
 	}
@@ -67,10 +67,10 @@ func (r *run) keepWaiting() error {
 	if r.hold != nil {
 		w.HoldToken = r.hold.token
 	}
-	if r.driven != nil {
-		w.Language, w.Idle = r.driven.language, r.driven.state.Idle
+	if r.driver != nil {
+		w.Language, w.Idle = r.config.Labels[labelDriver], r.driver.Progress().Idle
 	}
-	file := r.host.waitingFile(r.epoch())
+	file := r.host.waitingFile(r.Epoch())
 	if err := durable.Write(file+waitingSuffix, mustMarshal(w)); err != nil {
 		return err
 	}
@@ -79,11 +79,11 @@ func (r *run) keepWaiting() error {
 }
 
 // isKept reports whether a later server can start the run, which has not begun here.
-func (r *run) isKept() bool { return r.waitsIn != "" }
+func (r *Run) isKept() bool { return r.waitsIn != "" }
 
 // beginKept records that the turn of the run has come. Nothing may be started before that, because a later server would
 // start it again.
-func (r *run) beginKept() error {
+func (r *Run) beginKept() error {
 	if r.waitsIn == "" {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (r *run) beginKept() error {
 }
 
 // forgetKept removes the file of a run that a supervisor has, or that has its end.
-func (r *run) forgetKept() {
+func (r *Run) forgetKept() {
 	if r.waitsIn == "" {
 		return
 	}

@@ -14,6 +14,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
 	"reprise/internal/execution/supervisor"
 	"reprise/internal/shared"
 	"reprise/replica"
@@ -116,7 +117,7 @@ func TestQueueOutlivesTheServer(t *testing.T) {
 	want := ""
 	for _, id := range []string{"q0", "q2", "q3", "q4"} {
 		x := finish(t, h, id)
-		if *x.Outcome != execution.LimitExceeded && *x.Outcome != execution.Exited || x.Started == nil {
+		if x.Outcome != execution.LimitExceeded && x.Outcome != execution.Exited || x.Started.IsZero() {
 			t.Errorf("%+v", x)
 		}
 		if got := string(output(t, h, id, execution.Stdout)); got != "in "+id {
@@ -287,7 +288,7 @@ func TestQueuedInterpreterOutlivesTheServer(t *testing.T) {
 	opts := execution.Options{RunsDir: t.TempDir(), MaxRunning: 1}
 	leave(t, log, opts, func(h *execution.Host) {
 		blocked(t, h)
-		openInterpreter(t, h, execution.InterpreterRequest{Language: "bash", ID: "i"})
+		openInterpreter(t, h, interpreter.Request{Language: "bash", ID: "i"})
 	})
 	h := openHost(t, log, opts)
 	open(t, h)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"reprise/internal/wire"
 )
 
 // Type is the kind of an entry of a directory.
@@ -36,8 +38,8 @@ type File struct {
 	// Size is the number of bytes of a file, and 0 for everything else.
 	Size int64 `json:"size"`
 	// Mode are the permissions, for example "0644".
-	Mode     string `json:"mode"`
-	Modified Time   `json:"modified"`
+	Mode     string    `json:"mode"`
+	Modified wire.Time `json:"modified"`
 	// ETag changes whenever the file is changed or replaced. It is "" for entries other than files.
 	ETag string `json:"etag,omitempty"`
 	// Target is the target of a symbolic link.
@@ -56,20 +58,6 @@ type File struct {
 	unsettled bool
 }
 
-// Time is a time as the API writes it: RFC 3339, UTC, milliseconds.
-type Time struct{ time.Time }
-
-// MarshalText implements encoding.TextMarshaler.
-func (t Time) MarshalText() ([]byte, error) {
-	return t.UTC().AppendFormat(nil, "2006-01-02T15:04:05.000Z07:00"), nil
-}
-
-// MarshalJSON implements json.Marshaler.
-func (t Time) MarshalJSON() ([]byte, error) {
-	text, err := t.MarshalText()
-	return strconv.AppendQuote(nil, string(text)), err
-}
-
 // newFile returns the File that info describes.
 func newFile(in *root, rel string, info fs.FileInfo) File {
 	return newFileAt(in, in.join(rel), rel, info)
@@ -80,7 +68,7 @@ func newFileAt(dir *root, raw, rel string, info fs.FileInfo) File {
 	device, inode, changed := identityOf(info)
 	f := File{
 		Path: raw, Type: typeOf(info.Mode()), Mode: fmt.Sprintf("%04o", info.Mode().Perm()),
-		Modified: Time{info.ModTime()}, raw: raw, inode: [2]uint64{device, inode}, changed: changed,
+		Modified: wire.Time{Time: info.ModTime()}, raw: raw, inode: [2]uint64{device, inode}, changed: changed,
 	}
 	if !utf8.ValidString(raw) {
 		f.Path = strings.ToValidUTF8(raw, "\uFFFD")

@@ -4,17 +4,15 @@ import (
 	"net/http"
 
 	"reprise"
+	"reprise/client"
 	"reprise/internal/reads"
 	"reprise/internal/web"
 )
 
 // watchBody is how a watch is shown.
 type watchBody struct {
-	ID        string     `json:"id"`
-	Path      string     `json:"path"`
-	Recursive bool       `json:"recursive"`
-	Cursor    string     `json:"cursor"`
-	Links     watchLinks `json:"links"`
+	client.Watch
+	Links watchLinks `json:"links"`
 }
 
 type watchLinks struct {
@@ -41,7 +39,8 @@ func (a API) startWatch(x *web.Exchange) error {
 	}
 	self := filesPath + "/watches/" + watch.ID
 	return x.Answer(http.StatusOK, watchBody{
-		watch.ID, watch.Path, watch.Recursive, watch.Cursor.String(), watchLinks{self, self + "/events"},
+		client.Watch{ID: watch.ID, Path: watch.Path, Recursive: watch.Recursive, Cursor: watch.Cursor.String()},
+		watchLinks{self, self + "/events"},
 	})
 }
 

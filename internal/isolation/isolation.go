@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"reprise/internal/wire"
 )
 
 // Level is a named set of layers. Each level has the layers of those before it.
@@ -58,33 +60,8 @@ const (
 	Off        = "off"
 )
 
-// Layers are the layers in force for a command. The zero value of a field means that the layer is not in force.
-type Layers struct {
-	// NoNewPrivileges: no set-user-ID program and no file capability gives the command more than it has.
-	NoNewPrivileges bool `json:"no_new_privileges,omitempty"`
-	// Capabilities that can be had: EmptySet, or ReducedSet, those that installing software as root takes.
-	Capabilities string `json:"capabilities,omitempty"`
-	// Hidden is what puts the server's secrets out of reach: ByMounts, ByLandlock or ByUser.
-	Hidden string `json:"hidden,omitempty"`
-	// Readable is the layer that restricts reading to what the system, the request and the server name: ByMounts or
-	// ByLandlock.
-	Readable string `json:"readable,omitempty"`
-	// Temporary is what gives the command temporary directories of its own: ByMounts, which also gives it System V IPC
-	// and message queues of its own, or ByDirectory for a directory that TMPDIR names.
-	Temporary string `json:"temporary,omitempty"`
-	// Writable is the layer that restricts writing: ByLandlock or ByMounts.
-	Writable string `json:"writable,omitempty"`
-	// Signals is what keeps the command from signalling others: ByLandlock or ByPIDNamespace.
-	Signals string `json:"signals,omitempty"`
-	// Cgroups is ReadOnly if the command cannot leave its cgroup.
-	Cgroups string `json:"cgroups,omitempty"`
-	// SystemCalls is DenyList where calls are refused that no build makes.
-	SystemCalls string `json:"system_calls,omitempty"`
-	// Network is Off if the command has no network except its own loopback interface.
-	Network string `json:"network,omitempty"`
-	// User is the user of the command, if it differs from that of the server.
-	User string `json:"user,omitempty"`
-}
+// Layers are the layers of isolation that a command gets.
+type Layers = wire.Layers
 
 // Access is the part of a request beside its level.
 type Access struct {

@@ -6,6 +6,7 @@ import (
 	"net/url"
 
 	"reprise"
+	"reprise/client"
 	"reprise/internal/identity"
 	"reprise/internal/web"
 	"reprise/internal/wire"
@@ -30,23 +31,8 @@ func (s Sessions) Routes(m *web.Mux) {
 
 // sessionBody is how a session of MCP is shown.
 type sessionBody struct {
-	ID string `json:"id"`
-	// Endpoint is the endpoint at which the session was opened; see Endpoint.
-	Endpoint     string       `json:"endpoint"`
-	Client       clientBody   `json:"client"`
-	Version      string       `json:"version"`
-	Principal    string       `json:"principal"`
-	Created      wire.Time    `json:"created"`
-	LastActivity wire.Time    `json:"last_activity"`
-	Streams      int          `json:"streams"`
-	Running      int          `json:"running"`
-	Bytes        int64        `json:"bytes"`
-	Links        sessionLinks `json:"links"`
-}
-
-type clientBody struct {
-	Name    string `json:"name"`
-	Version string `json:"version"`
+	client.MCPSession
+	Links sessionLinks `json:"links"`
 }
 
 type sessionLinks struct {
@@ -54,25 +40,12 @@ type sessionLinks struct {
 	Calls string `json:"calls"`
 }
 
-// callBody is how a call of a session is shown.
-type callBody struct {
-	ID       string     `json:"id"`
-	Method   string     `json:"method"`
-	Name     string     `json:"name"`
-	Requests int        `json:"requests"`
-	Status   string     `json:"status"`
-	Created  wire.Time  `json:"created"`
-	Ended    *wire.Time `json:"ended"`
-	Events   uint64     `json:"events"`
-	Bytes    int64      `json:"bytes"`
-}
-
-func bodyOfCall(c *mcphttp.CallInfo) callBody {
-	b := callBody{
+func showCall(c *mcphttp.CallInfo) client.MCPCall {
+	b := client.MCPCall{
 		ID: c.ID, Method: c.Method, Name: c.Name, Requests: c.Requests, Status: "running",
-		Created: wire.At(c.Created), Ended: wire.NonZero(c.Ended), Events: c.Events, Bytes: c.Bytes,
+		Created: wire.At(c.Created), Ended: wire.At(c.Ended), Events: c.Events, Bytes: c.Bytes,
 	}
-	if b.Ended != nil {
+	if !b.Ended.IsZero() {
 		b.Status = "answered"
 	}
 	return b
@@ -87,12 +60,13 @@ type Endpoint struct {
 
 func (e *Endpoint) show(s *mcphttp.SessionInfo) sessionBody {
 	self := sessionsPath + "/" + url.PathEscape(s.ID)
-	return sessionBody{
-		ID: s.ID, Endpoint: e.Name, Client: clientBody{s.Client, s.ClientVersion}, Version: s.Version,
-		Principal: s.Principal, Created: wire.At(s.Created), LastActivity: wire.At(s.Used),
+	body := sessionBody{client.MCPSession{
+		ID: s.ID, Endpoint: e.Name, Version: s.Version, Principal: s.Principal,
+		Created: wire.At(s.Created), LastActivity: wire.At(s.Used),
 		Streams: s.Streams, Running: s.Running, Bytes: s.Bytes,
-		Links: sessionLinks{Self: self, Calls: self + "/calls"},
-	}
+	}, sessionLinks{Self: self, Calls: self + "/calls"}}
+	body.Client.Name, body.Client.Version = s.Client, s.ClientVersion
+	return body
 }
 
 // visible returns the endpoints whose sessions a scope permits. Sessions of MCP do not belong to a session of
@@ -143,13 +117,13 @@ func (s Sessions) calls(x *web.Exchange) error {
 		if err != nil {
 			return x.Query.ListError(err)
 		}
-		shown := make([]callBody, len(page.Calls))
+		shown := make([]client.MCPCall, len(page.Calls))
 		for i := range page.Calls {
-			shown[i] = bodyOfCall(&page.Calls[i])
+			shown[i] = showCall(&page.Calls[i])
 		}
 		return x.Answer(http.StatusOK, struct {
-			Calls      []callBody `json:"calls"`
-			NextCursor string     `json:"next_cursor"`
+			Calls      []client.MCPCall `json:"calls"`
+			NextCursor string           `json:"next_cursor"`
 		}{shown, page.Next})
 	})
 }

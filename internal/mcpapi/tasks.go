@@ -48,7 +48,7 @@ type taskBody struct {
 	Execution       *string        `json:"execution"`
 	Created         wire.Time      `json:"created"`
 	Updated         wire.Time      `json:"updated"`
-	Expires         *wire.Time     `json:"expires"`
+	Expires         wire.Time      `json:"expires"`
 	TTL             *int64         `json:"ttl_ms"`
 	CancelRequested bool           `json:"cancel_requested"`
 	Links           taskLinks      `json:"links"`
@@ -62,7 +62,7 @@ type taskLinks struct {
 func (e *TaskEndpoint) show(t *mcptask.TaskInfo) taskBody {
 	b := taskBody{
 		ID: t.ID, Endpoint: e.Name, Tool: t.Tool, Status: t.Status, Message: t.Message, Principal: t.Principal,
-		Created: wire.At(t.Created), Updated: wire.At(t.Updated), Expires: wire.NonZero(t.Expires),
+		Created: wire.At(t.Created), Updated: wire.At(t.Updated), Expires: wire.At(t.Expires),
 		CancelRequested: t.CancelRequested, Links: taskLinks{Self: tasksPath + "/" + url.PathEscape(t.ID)},
 	}
 	if !t.Expires.IsZero() {

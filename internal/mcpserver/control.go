@@ -136,7 +136,7 @@ func (s *Server) list(ctx context.Context, req *mcp.CallToolRequest,
 		return nil, nil, &execution.FieldError{Field: "limit", Reason: fmt.Sprintf("1 to %d are taken", listMax)}
 	}
 	page, err := s.listFor(ctx, &c, execution.ListQuery{
-		Session: in.Session, Status: execution.Status(in.Status), Labels: in.Labels, Limit: in.Limit, After: in.Cursor,
+		Session: in.Session, Status: in.Status, Labels: in.Labels, Limit: in.Limit, After: in.Cursor,
 	})
 	_, named := errors.AsType[*execution.FieldError](err)
 	if !named && in.Cursor != "" && errors.Is(err, reprise.ErrInvalid) {

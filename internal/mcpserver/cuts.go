@@ -170,8 +170,8 @@ func (s *Server) cutText(ctx context.Context, who sender, one told) string {
 	became := "was cancelled"
 	x, err := s.host.Show(ctx, who.tenant, one.id)
 	switch {
-	case err == nil && x.Outcome != nil:
-		became = "has ended (" + string(*x.Outcome) + ")"
+	case err == nil && x.Outcome != "":
+		became = "has ended (" + string(x.Outcome) + ")"
 	case one.stays:
 		became = "still runs, and cancel_execution cancels it"
 	}

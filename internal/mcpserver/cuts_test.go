@@ -28,7 +28,7 @@ func TestCallThatWasCutOffIsNamed(t *testing.T) {
 	g := newGate(t)
 	c.cutOff(args{"command": g.wait(), "session": "s"})
 	run := w.runOf("s")
-	until(t, "it is cancelled", func() bool { return w.runOf("s").Outcome != nil })
+	until(t, "it is cancelled", func() bool { return w.runOf("s").Outcome != "" })
 	if text := other.call("list_executions", nil, nil); strings.Contains(text, run.ID) {
 		t.Errorf("another is told: %s", text)
 	}
@@ -62,7 +62,7 @@ func TestRunStaysForSenderWhoComesBack(t *testing.T) {
 	if !strings.Contains(text, "done\n") {
 		t.Errorf("after the cut: %s", text)
 	}
-	if x := w.runOf("s"); x.Outcome == nil || *x.Outcome != execution.Exited {
+	if x := w.runOf("s"); x.Outcome == "" || x.Outcome != execution.Exited {
 		t.Errorf("it was ended: %+v", x)
 	}
 }
@@ -80,7 +80,7 @@ func TestGraceIsOver(t *testing.T) {
 			}
 			until(t, "it is cancelled", func() bool {
 				x := w.runOf("s")
-				return x.Outcome != nil && *x.Outcome == execution.Cancelled
+				return x.Outcome != "" && x.Outcome == execution.Cancelled
 			})
 		})
 	}
@@ -91,7 +91,7 @@ func TestCancelledCallHasNoGrace(t *testing.T) {
 	w := newFixture(t, &mcpserver.Options{CallGrace: time.Hour})
 	c := w.caller("2025-11-25", "")
 	c.cutOff(args{"command": "sleep 600", "session": "s"})
-	until(t, "it is cancelled", func() bool { return w.runOf("s").Outcome != nil })
+	until(t, "it is cancelled", func() bool { return w.runOf("s").Outcome != "" })
 	if text := c.call("list_executions", nil, nil); strings.Contains(text, "cut off") {
 		t.Errorf("told of a call that it has cancelled itself: %s", text)
 	}

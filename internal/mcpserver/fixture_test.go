@@ -18,6 +18,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
 	"reprise/internal/mcpserver"
 	"reprise/mcp/mcphttp"
 	"reprise/store/memstore"
@@ -50,7 +51,7 @@ func newFixture(t *testing.T, opts *mcpserver.Options) *fixture {
 func newFixtureOn(t *testing.T, log *reprise.Log, opts *mcpserver.Options) *fixture {
 	t.Helper()
 	host, err := execution.Open(t.Context(), log,
-		&execution.Options{StateDir: t.TempDir(), Grace: patience, Secret: []byte("secret")})
+		&execution.Options{StateDir: t.TempDir(), Grace: patience, Secret: []byte("secret"), Drive: interpreter.Drive})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"reprise"
 	"reprise/client"
 	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
 )
 
 // maxInterpreterName bounds the name of an interpreter in bytes.
@@ -33,11 +34,11 @@ func (s *Server) interpreterOf(ctx context.Context, c *caller, in *runInput, dir
 	if dir != "" {
 		name = append(name, dir)
 	}
-	q := execution.InterpreterRequest{
+	q := interpreter.Request{
 		Language: language, Session: in.Session, Cwd: dir, IdempotencyKey: strings.Join(name, "\x00"),
 	}
 	for {
-		i, created, err := s.host.OpenInterpreter(ctx, c.who.Holder(), q)
+		i, created, err := interpreter.Open(ctx, s.host, c.who.Holder(), q)
 		if err != nil || i.Status != execution.StatusEnded {
 			return i.ID, created, err
 		}

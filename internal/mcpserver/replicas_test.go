@@ -9,6 +9,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
 	"reprise/internal/mcpserver"
 	"reprise/internal/shared"
 	"reprise/mcp/mcphttp"
@@ -30,7 +31,9 @@ func newReplica(t *testing.T, hub *shared.Hub, keys *reprise.Keyset) (*fixture, 
 		t.Fatal(err)
 	}
 	host, err := execution.Open(t.Context(), log,
-		&execution.Options{StateDir: t.TempDir(), Grace: patience, Secret: []byte("secret"), Replica: member})
+		&execution.Options{
+			StateDir: t.TempDir(), Grace: patience, Secret: []byte("secret"), Drive: interpreter.Drive, Replica: member,
+		})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -159,17 +159,14 @@ type runStatus struct {
 }
 
 func statusOf(x *execution.Execution) runStatus {
-	st := runStatus{
-		ID: x.ID, Status: string(x.Status), ExitCode: x.ExitCode, Signal: x.Signal, Error: x.Error, Limit: x.Limit,
+	return runStatus{
+		ID: x.ID, Status: x.Status, Outcome: string(x.Outcome), ExitCode: x.ExitCode, Signal: x.Signal,
+		Error: x.Error, Limit: x.Limit,
 		Command: x.Command, Argv: x.Argv, Language: x.Language, Cwd: x.Cwd, Session: x.Session, Labels: x.Labels,
-		Created: text(&x.Created), Started: text(x.Started), Ended: text(x.Ended), DurationMS: x.DurationMS,
+		Created: text(x.Created), Started: text(x.Started), Ended: text(x.Ended), DurationMS: x.DurationMS,
 		StdoutBytes: x.Bytes.Stdout, StderrBytes: x.Bytes.Stderr, OutputTruncated: x.OutputTruncated,
 		KilledProcesses: x.KilledProcesses, KilledCommands: x.KilledCommands,
 	}
-	if x.Outcome != nil {
-		st.Outcome = string(*x.Outcome)
-	}
-	return st
 }
 
 // outcomeOf is statusOf without the fields that the caller has sent itself.
@@ -182,8 +179,8 @@ func outcomeOf(x *execution.Execution) runStatus {
 // timeFormat is RFC 3339 with milliseconds.
 const timeFormat = "2006-01-02T15:04:05.000Z07:00"
 
-func text(t *execution.Time) string {
-	if t == nil || t.IsZero() {
+func text(t execution.Time) string {
+	if t.IsZero() {
 		return ""
 	}
 	return t.UTC().Format(timeFormat)

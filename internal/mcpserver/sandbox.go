@@ -112,10 +112,9 @@ func (s *Server) sandboxAnswer(ctx context.Context, tenant reprise.Tenant, p *pa
 
 // sandboxStatus is how a run is in the words of that server.
 func sandboxStatus(x *execution.Execution) string {
-	if x.Outcome == nil {
+	switch x.Outcome {
+	case "":
 		return "running"
-	}
-	switch *x.Outcome {
 	case execution.Exited:
 		return "completed"
 	case execution.TimedOut:

@@ -21,6 +21,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
 	"reprise/internal/mcpserver"
 	"reprise/store/memstore"
 )
@@ -66,7 +67,8 @@ func converse(t *testing.T, script string) string {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	host, err := execution.Open(t.Context(), log, &execution.Options{StateDir: t.TempDir(), Secret: []byte("secret")})
+	host, err := execution.Open(t.Context(), log,
+		&execution.Options{StateDir: t.TempDir(), Secret: []byte("secret"), Drive: interpreter.Drive})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,9 +52,15 @@ var boundMutants = []mutant{
 	},
 	{
 		name: "code is on the account of its interpreter", rule: "docs/interpreters.md, requests",
-		file: "internal/execution/code.go", old: "		config.Labels[reprise.AccountLabel] = principal\n",
+		file: "internal/execution/inside.go", old: "		config.Labels[reprise.AccountLabel] = principal\n",
 		new: "		config.Labels[reprise.AccountLabel] = of.Labels[reprise.AccountLabel]\n",
 		pkg: "./internal/execution", run: "TestCodeIsOnTheAccountOfItsSender",
+	},
+	{
+		name: "one principal opens all interpreters", rule: "docs/interpreters.md",
+		file: "internal/execution/queue.go",
+		old:  "	case !q.hasShare(own, q.maxDriven-n):\n", new: "	case false:\n",
+		pkg: "./internal/execution", run: "TestInterpretersAreShared",
 	},
 	{
 		name: "publishers control terminals", rule: "docs/security.md, what is not protected",

@@ -359,8 +359,13 @@ var durableMutants = []mutant{
 		run:  "TestLargeBatchAndJournalAreOneTransaction",
 	},
 	{
+		name: "a watcher that leaves takes the subscription of others with it", rule: "Watcher: until stop is called",
+		file: "store/internal/driver/hub.go", old: "	if len(h.byKey[key]) > 0 {\n", new: "	if false {\n",
+		pkg: "./store/internal/driver", run: "TestHubTurnsWithFirstAndLastWatcher",
+	},
+	{
 		name: "redis tells watchers nothing after a restart", rule: "Watcher: moved must be called once changes can be seen again",
-		file: "store/redisstore/watch.go", old: "		w.touchAll()\n", new: "",
+		file: "store/redisstore/watch.go", old: "		w.hub.Again()\n", new: "",
 		pkg: "./store/redisstore", run: "TestWatchOverARestart",
 	},
 	{

@@ -19,8 +19,8 @@ var interpreterMutants = []mutant{
 	{
 		name: "output of code that was cut twice is there twice",
 		rule: "G2 R6.11",
-		file: "internal/execution/interpreter.go",
-		old:  "		batch = batch[min(uint64(len(batch)), code.tail-before):]\n",
+		file: "internal/execution/inside.go",
+		old:  "		events = events[min(uint64(len(events)), r.tail-tail):]\n",
 		new:  "",
 		pkg:  "./internal/execution",
 		run:  "TestOutputCutTwiceIsStoredOnce",
@@ -28,10 +28,10 @@ var interpreterMutants = []mutant{
 	{
 		name: "what is guessed is the end of code",
 		rule: "R6.11",
-		file: "internal/interpreter/slice.go",
+		file: "internal/execution/interpreter/slice.go",
 		old:  "		if string(rest[:len(mark)]) != mark {\n",
 		new:  "		if false {\n",
-		pkg:  "./internal/interpreter",
+		pkg:  "./internal/execution/interpreter",
 		run:  "TestFramesAreFoundHoweverTheyAreCut",
 	},
 	{
@@ -143,7 +143,7 @@ var interpreterMutants = []mutant{
 	},
 	{
 		name: "a run that a supervisor has waits for a turn", rule: "R6.7",
-		file: "internal/execution/queue.go", old: "r.remote != nil || q.fits(l, r) {", new: "q.fits(l, r) {",
+		file: "internal/execution/queue.go", old: "r.remote != nil || q.fits(l, r)\n", new: "q.fits(l, r)\n",
 		pkg: "./internal/execution", run: "TestAdoptedRunsKeepTheirTurns",
 	},
 	{

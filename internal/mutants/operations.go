@@ -185,7 +185,7 @@ var operationMutants = []mutant{
 	},
 	{
 		name: "a server that drains waits for nothing", rule: "reprise drain",
-		file: "internal/execution/host.go", old: "		if r.driven == nil {\n			return r.done, true\n",
+		file: "internal/execution/host.go", old: "		if r.driver == nil {\n			return r.done, true\n",
 		new: "		if false {\n			return r.done, true\n",
 		pkg: "./internal/execution", run: "TestDrain",
 	},

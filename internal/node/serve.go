@@ -14,6 +14,7 @@ import (
 	"reprise/internal/datadir"
 	"reprise/internal/drain"
 	"reprise/internal/execution"
+	"reprise/internal/execution/interpreter"
 	"reprise/internal/files"
 	"reprise/internal/identity"
 	"reprise/internal/oidc"
@@ -57,7 +58,7 @@ func openHost(ctx context.Context, n *Node) (err error) {
 	}
 	opts.Secrets = filepath.Join(n.Secrets, datadir.NamedDir)
 	opts.StateDir, opts.Secret = n.dir.Path, []byte(n.cursors.Sign("reprise executions 1"))
-	opts.Replica, opts.Quotas = n.member, n.quotas.Book
+	opts.Replica, opts.Quotas, opts.Drive = n.member, n.quotas.Book, interpreter.Drive
 	opts.Logger, opts.Hooks = n.Logger, n.metrics.ExecutionHooks()
 	if n.host, err = execution.Open(ctx, n.log, &opts); err != nil {
 		return err

@@ -23,9 +23,9 @@ type replicaBody struct {
 	Answers       bool               `json:"answers"`
 	URL           *string            `json:"url"`
 	Version       *string            `json:"version"`
-	Started       *wire.Time         `json:"started"`
-	Joined        *wire.Time         `json:"joined"`
-	LastHeartbeat *wire.Time         `json:"last_heartbeat"`
+	Started       wire.Time          `json:"started"`
+	Joined        wire.Time          `json:"joined"`
+	LastHeartbeat wire.Time          `json:"last_heartbeat"`
 	Executions    *replicaExecutions `json:"executions"`
 	Streams       *int               `json:"streams"`
 }
@@ -38,10 +38,10 @@ type replicaExecutions struct {
 func showReplica(s *Server) replicaBody {
 	b := replicaBody{
 		ID: s.ID, Self: s.Self, Answers: s.About != nil,
-		Joined: wire.NonZero(s.Joined), LastHeartbeat: wire.NonZero(s.Beat),
+		Joined: wire.At(s.Joined), LastHeartbeat: wire.At(s.Beat),
 	}
 	if a := s.About; a != nil {
-		b.URL, b.Version, b.Started, b.Streams = &a.URL, &a.Version, wire.NonZero(a.Started), &a.Streams
+		b.URL, b.Version, b.Started, b.Streams = &a.URL, &a.Version, wire.At(a.Started), &a.Streams
 		b.Executions = &replicaExecutions{a.Running, a.Queued}
 	}
 	return b

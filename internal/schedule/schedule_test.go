@@ -79,15 +79,15 @@ func (f *fixture) open() {
 				slot := q.ID[strings.LastIndexByte(q.ID, 'T')+1:]
 				f.started = append(f.started, slot+time.Now().UTC().Format(" 150405"))
 			}
-			return execution.Execution{ID: q.ID}, f.known[q.ID] == 1, nil
+			return shown(q.ID, execution.StatusRunning), f.known[q.ID] == 1, nil
 		},
 		Show: func(_ context.Context, _ reprise.Tenant, id string) (execution.Execution, error) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			if f.running[id] {
-				return execution.Execution{ID: id, Status: execution.StatusRunning}, nil
+				return shown(id, execution.StatusRunning), nil
 			}
-			return execution.Execution{ID: id, Status: execution.StatusEnded}, nil
+			return shown(id, execution.StatusEnded), nil
 		},
 		Disabled: func(_ *schedule.Schedule, reason string) {
 			f.mu.Lock()
@@ -167,6 +167,11 @@ func (f *fixture) outcomes(id string) (list []string) {
 // The bubble's clock begins at midnight UTC on 2000-01-01.
 
 // Each slot is started once, at its time, also when another runs the schedules in between, and by nobody who was
+func shown(id, status string) (x execution.Execution) {
+	x.ID, x.Status = id, status
+	return x
+}
+
 // overtaken.
 func TestEachSlotStartsOnce(t *testing.T) {
 	inBubble(t, func(f *fixture) {

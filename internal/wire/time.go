@@ -1,38 +1,33 @@
 // Package wire has the forms of values in JSON that the parts of the API share.
 package wire
 
-import (
-	"encoding/json"
-	"time"
-)
+import "time"
 
-// Time is written as RFC 3339 in UTC with milliseconds.
+// Time is written as RFC 3339 in UTC with milliseconds, and as null if it is zero.
 type Time struct{ time.Time }
 
-const timeLayout = "2006-01-02T15:04:05.000Z07:00"
+const timeLayout = `"2006-01-02T15:04:05.000Z07:00"`
+
+// null is JSON that no reader changes.
+var null = []byte("null")
 
 // MarshalJSON is the inverse of time.Time.UnmarshalJSON for whole milliseconds.
 func (t Time) MarshalJSON() ([]byte, error) {
-	return json.Marshal(t.UTC().Format(timeLayout))
-}
-
-// At returns t.
-func At(t time.Time) Time { return Time{t.UTC()} }
-
-// Given returns t, or nil for nil.
-func Given(t *time.Time) *Time {
-	if t == nil {
-		return nil
-	}
-	return new(At(*t))
-}
-
-// NonZero returns t, or nil for the zero time.
-func NonZero(t time.Time) *Time {
 	if t.IsZero() {
-		return nil
+		return null, nil
 	}
-	return new(At(t))
+	return t.UTC().AppendFormat(nil, timeLayout), nil
+}
+
+// At returns t in whole milliseconds.
+func At(t time.Time) Time { return Time{t.UTC().Truncate(time.Millisecond)} }
+
+// Given returns t, or the zero Time for nil.
+func Given(t *time.Time) Time {
+	if t == nil {
+		return Time{}
+	}
+	return At(*t)
 }
 
 // Links are where an object is found.

@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"reprise"
+	"reprise/store/internal/driver"
 )
 
 // watch notifies the watchers of streams. The server republishes the header of each stored message. All subscriptions
@@ -22,18 +23,12 @@ type watch struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	mu      sync.Mutex
-	watched map[string]*watched // by subject
-	fresh   map[*watcher]struct{}
-}
+	hub  driver.Hub[string, func()]    // by subject
+	subs map[string]*nats.Subscription // of the subjects in hub, which calls subscribe
 
-// watched is a subject with its watchers.
-type watched struct {
-	sub      *nats.Subscription
-	watchers map[*watcher]struct{}
+	mu    sync.Mutex
+	fresh map[*func()]struct{} // new watchers
 }
-
-type watcher struct{ moved func() }
 
 const (
 	// maxWakeUps is the maximum number of pending wake-ups. If there are more, all watchers are notified.
@@ -48,7 +43,8 @@ func (w *watch) start(s *Store) error {
 	w.s, w.cancel = s, cancel
 	w.mine = base64.RawStdEncoding.EncodeToString(s.writer[:])
 	w.msgs, w.ask = make(chan *nats.Msg, maxWakeUps), make(chan struct{}, 1)
-	w.watched, w.fresh = map[string]*watched{}, map[*watcher]struct{}{}
+	w.fresh = map[*func()]struct{}{}
+	w.subs, w.hub.Turn = map[string]*nats.Subscription{}, w.subscribe
 	w.wg.Go(func() { w.run(ctx) })
 	w.wg.Go(func() { w.confirm(ctx) })
 	s.wire.mu.Lock()
@@ -91,37 +87,43 @@ func (s *Store) Watch(key reprise.StreamKey, moved func()) (stop func(), err err
 		return nil, err
 	}
 	defer s.use.Leave()
-	w, me := &s.watch, &watcher{moved}
-	subject := s.subjects.watch(key)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	at := w.watched[subject]
-	if at == nil {
-		at = &watched{watchers: map[*watcher]struct{}{}}
-		if at.sub, err = s.wire.nc.ChanSubscribe(subject, w.msgs); err != nil {
-			return nil, unavailable(err)
-		}
-		w.watched[subject] = at
+	w := &s.watch
+	leave, err := w.hub.Add(s.subjects.watch(key), &moved)
+	if err != nil {
+		return nil, err
 	}
-	at.watchers[me] = struct{}{}
-	w.fresh[me] = struct{}{}
-	w.wake()
-	return sync.OnceFunc(func() { w.leave(subject, at, me) }), nil
+	w.confirmed(&moved)
+	return func() {
+		leave()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		delete(w.fresh, &moved)
+	}, nil
 }
 
-func (w *watch) leave(subject string, at *watched, me *watcher) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(at.watchers, me)
-	delete(w.fresh, me)
-	if len(at.watchers) == 0 && w.watched[subject] == at {
-		delete(w.watched, subject)
+// subscribe begins or ends the subscription to a subject.
+func (w *watch) subscribe(subject string, watched bool) error {
+	if !watched {
 		// Unsubscribe fails if the connection is closed, and then nothing needs to be done.
-		_ = at.sub.Unsubscribe()
+		_ = w.subs[subject].Unsubscribe()
+		delete(w.subs, subject)
+		return nil
 	}
+	sub, err := w.s.wire.nc.ChanSubscribe(subject, w.msgs)
+	if err != nil {
+		return unavailable(err)
+	}
+	w.subs[subject] = sub
+	return nil
 }
 
-func (w *watch) wake() {
+// confirmed notifies watchers once the server has their subscriptions.
+func (w *watch) confirmed(list ...*func()) {
+	w.mu.Lock()
+	for _, moved := range list {
+		w.fresh[moved] = struct{}{}
+	}
+	w.mu.Unlock()
 	select {
 	case w.ask <- struct{}{}:
 	default:
@@ -129,16 +131,7 @@ func (w *watch) wake() {
 }
 
 // all notifies all watchers once the server has their subscriptions.
-func (w *watch) all() {
-	w.mu.Lock()
-	for _, at := range w.watched {
-		for me := range at.watchers {
-			w.fresh[me] = struct{}{}
-		}
-	}
-	w.mu.Unlock()
-	w.wake()
-}
+func (w *watch) all() { w.confirmed(w.hub.All()...) }
 
 // run notifies the watchers of streams that have changed.
 func (w *watch) run(ctx context.Context) {
@@ -150,25 +143,11 @@ func (w *watch) run(ctx context.Context) {
 			if head := msg.Header[header]; len(head) == 1 && strings.HasPrefix(head[0], w.mine[:writerChars]) {
 				continue
 			}
-			for _, me := range w.of(msg.Subject) {
-				me.moved()
+			for _, moved := range w.hub.Of(msg.Subject) {
+				(*moved)()
 			}
 		}
 	}
-}
-
-func (w *watch) of(subject string) []*watcher {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	at := w.watched[subject]
-	if at == nil {
-		return nil
-	}
-	list := make([]*watcher, 0, len(at.watchers))
-	for me := range at.watchers {
-		list = append(list, me)
-	}
-	return list
 }
 
 // confirm sends a request to the leader of the stream. When the leader answers, it has processed all earlier
@@ -192,7 +171,7 @@ func (w *watch) confirm(ctx context.Context) {
 		}
 		w.mu.Lock()
 		fresh := w.fresh
-		w.fresh = map[*watcher]struct{}{}
+		w.fresh = map[*func()]struct{}{}
 		w.mu.Unlock()
 		if len(fresh) == 0 {
 			continue
@@ -200,8 +179,8 @@ func (w *watch) confirm(ctx context.Context) {
 		if err := w.reach(ctx); err != nil {
 			return
 		}
-		for me := range fresh {
-			me.moved()
+		for moved := range fresh {
+			(*moved)()
 		}
 	}
 }

@@ -75,7 +75,6 @@ func Open(ctx context.Context, url string, opts *Options) (_ *Store, err error) 
 		return nil, fmt.Errorf("PostgreSQL: %w", openError(ctx, err))
 	}
 	s.life, s.end = context.WithCancel(context.WithoutCancel(ctx))
-	s.watches.init()
 	s.background.Go(func() { s.tidyLoop() })
 	s.background.Go(func() { s.watchLoop(listen.Copy()) })
 	return s, nil

@@ -5,11 +5,11 @@ import (
 	"encoding/base64"
 	"hash/fnv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"reprise"
+	"reprise/store/internal/driver"
 )
 
 // hashChars is the length of a hash in a notification.
@@ -79,13 +79,10 @@ type watch struct {
 
 // watches are the active watches.
 type watches struct {
-	mu     sync.RWMutex
-	byHash map[keyHash]map[*watch]struct{}
+	driver.Hub[keyHash, watch]
 	// listening is true while notifications arrive.
 	listening atomic.Bool
 }
-
-func (w *watches) init() { w.byHash = map[keyHash]map[*watch]struct{}{} }
 
 // Watch calls moved when another replica changes the stream; see reprise.Watcher. All watches of the Store share the
 // listening connection and the poller.
@@ -95,26 +92,7 @@ func (s *Store) Watch(key reprise.StreamKey, moved func()) (stop func(), err err
 		return nil, err
 	}
 	defer s.use.Leave()
-	w := &watch{key: key, moved: moved}
-	hash := hashOf(key)
-	s.watches.mu.Lock()
-	defer s.watches.mu.Unlock()
-	same := s.watches.byHash[hash]
-	if same == nil {
-		same = map[*watch]struct{}{}
-		s.watches.byHash[hash] = same
-	}
-	same[w] = struct{}{}
-	return func() { s.watches.remove(hash, w) }, nil
-}
-
-func (w *watches) remove(hash keyHash, one *watch) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.byHash[hash], one)
-	if len(w.byHash[hash]) == 0 {
-		delete(w.byHash, hash)
-	}
+	return s.watches.Add(hashOf(key), &watch{key: key, moved: moved})
 }
 
 // told calls moved for the streams in a notification. own is the name of this replica, whose notifications are ignored.
@@ -127,36 +105,18 @@ func (w *watches) told(payload, own string) {
 		w.all()
 		return
 	}
-	var moved []func()
-	w.mu.RLock()
 	for ; len(hashes) >= hashChars; hashes = hashes[hashChars:] {
-		for one := range w.byHash[keyHash([]byte(hashes[:hashChars]))] {
-			moved = append(moved, one.moved)
+		for _, one := range w.Of(keyHash([]byte(hashes[:hashChars]))) {
+			one.moved()
 		}
-	}
-	w.mu.RUnlock()
-	for _, f := range moved {
-		f()
 	}
 }
 
 // all calls moved of every watch.
 func (w *watches) all() {
-	for _, one := range w.list() {
+	for _, one := range w.All() {
 		one.moved()
 	}
-}
-
-func (w *watches) list() []*watch {
-	w.mu.RLock()
-	defer w.mu.RUnlock()
-	list := make([]*watch, 0, len(w.byHash))
-	for _, same := range w.byHash {
-		for one := range same {
-			list = append(list, one)
-		}
-	}
-	return list
 }
 
 // polled identifies a state of a stream; the zero value means that there is no stream.
@@ -191,7 +151,7 @@ func (s *Store) pollLoop() {
 		case <-timer.C:
 		}
 		start := time.Now()
-		list := s.watches.list()
+		list := s.watches.All()
 		for len(list) > 0 && s.life.Err() == nil {
 			n := min(len(list), pollMost)
 			if s.poll(list[:n]) != nil {

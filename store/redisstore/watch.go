@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/store/internal/driver"
 )
 
 // Watch subscribes to the channel of the stream. All watched streams share one connection, or one for each server of a
@@ -17,7 +18,7 @@ func (s *Store) Watch(key reprise.StreamKey, moved func()) (stop func(), err err
 		return nil, err
 	}
 	defer leave()
-	return s.watches.add(s.keys.state(key), moved), nil
+	return s.watches.hub.Add(s.keys.state(key), &moved)
 }
 
 // watches are the watched streams of a Store. A goroutine, which starts with the first watch, keeps the subscriptions
@@ -29,21 +30,20 @@ type watches struct {
 	loop    sync.WaitGroup
 	changed chan struct{} // wakes the loop
 
-	mu        sync.Mutex
-	started   bool
-	byChannel map[string]map[*watch]struct{}
-	touched   map[string]struct{} // channels whose watchers have changed
-}
+	hub  driver.Hub[string, func()] // by channel
+	once sync.Once                  // starts the loop
 
-// watch is one call of Watch.
-type watch struct{ moved func() }
+	mu sync.Mutex
+	// touched are the channels that the loop is to check, and whether each is watched.
+	touched map[string]bool
+}
 
 func (w *watches) init(s *Store) {
 	w.store = s
 	w.stopped, w.stop = context.WithCancel(context.Background())
 	w.changed = make(chan struct{}, 1)
-	w.byChannel = map[string]map[*watch]struct{}{}
-	w.touched = map[string]struct{}{}
+	w.touched = map[string]bool{}
+	w.hub.Turn = w.touch
 }
 
 func (w *watches) close() {
@@ -51,74 +51,32 @@ func (w *watches) close() {
 	w.loop.Wait()
 }
 
-func (w *watches) add(channel string, moved func()) (stop func()) {
-	one := &watch{moved}
+// touch makes the loop check a channel.
+func (w *watches) touch(channel string, watched bool) error {
+	w.once.Do(func() { w.loop.Go(w.run) })
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.started {
-		w.started = true
-		w.loop.Go(w.run)
-	}
-	if w.byChannel[channel] == nil {
-		w.byChannel[channel] = map[*watch]struct{}{}
-		w.touch(channel)
-	}
-	w.byChannel[channel][one] = struct{}{}
-	return func() { w.remove(channel, one) }
-}
-
-func (w *watches) remove(channel string, one *watch) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if all := w.byChannel[channel]; all != nil {
-		delete(all, one)
-		if len(all) == 0 {
-			delete(w.byChannel, channel)
-			w.touch(channel)
-		}
-	}
-}
-
-// touch makes the loop check a channel. The caller holds mu.
-func (w *watches) touch(channel string) {
-	w.touched[channel] = struct{}{}
+	w.touched[channel] = watched
+	w.mu.Unlock()
 	select {
 	case w.changed <- struct{}{}:
 	default:
 	}
-}
-
-// touchAll makes the loop check all channels.
-func (w *watches) touchAll() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for channel := range w.byChannel {
-		w.touched[channel] = struct{}{}
-	}
+	return nil
 }
 
 // take returns the touched channels, and whether each is watched.
 func (w *watches) take() map[string]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	taken := make(map[string]bool, len(w.touched))
-	for channel := range w.touched {
-		taken[channel] = w.byChannel[channel] != nil
-	}
-	clear(w.touched)
+	taken := w.touched
+	w.touched = map[string]bool{}
 	return taken
 }
 
 // tell calls moved of all watchers of a channel.
 func (w *watches) tell(channel string) {
-	w.mu.Lock()
-	all := make([]*watch, 0, len(w.byChannel[channel]))
-	for one := range w.byChannel[channel] {
-		all = append(all, one)
-	}
-	w.mu.Unlock()
-	for _, one := range all {
-		one.moved()
+	for _, moved := range w.hub.Of(channel) {
+		(*moved)()
 	}
 }
 
@@ -128,7 +86,7 @@ const reconnectAfter = 50 * time.Millisecond
 // run listens until the Store is closed. After a lost connection it starts again from the beginning.
 func (w *watches) run() {
 	for w.stopped.Err() == nil {
-		w.touchAll()
+		w.hub.Again()
 		e := newEars(w)
 		e.follow()
 		e.close()

@@ -61,7 +61,7 @@ func (j *Job) conclude(c *child, m *meter) (Ending, killed) {
 		j.Stop(Verdict{Outcome: LimitExceeded, Limit: limit})
 	}
 	left := c.tree.kill() // no process outlives its execution
-	e := Ending{Started: wire.NonZero(c.started.Truncate(time.Millisecond)), Isolation: j.isolated}
+	e := Ending{Started: wire.At(c.started), Isolation: j.isolated}
 	x, err := c.reap()
 	if err != nil {
 		e.Outcome, e.Error = Lost, err.Error()

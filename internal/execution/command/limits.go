@@ -77,7 +77,7 @@ func (m *meter) usage(reaped Usage) Usage {
 
 // isolate enforces the limits of the request and returns the limits in force with the layers of the plan.
 func isolate(t tree, plan *isolation.Plan, limits Limits) *Isolation {
-	in := &Isolation{Level: plan.Level, Kill: t.kind(), Layers: plan.Layers}
+	in := &Isolation{Level: string(plan.Level), Kill: t.kind(), Layers: plan.Layers}
 	t.enforce(limits, in)
 	sampled := func(field *string, limited bool) {
 		if limited && *field == "" {

@@ -153,7 +153,8 @@ func TestKernelHoldsLimits(t *testing.T) {
 	in := isolate(tree, &isolation.Plan{Level: isolation.Limits},
 		Limits{MemoryBytes: 1 << 20, Processes: 7, CPUTime: 1})
 	want := Isolation{
-		Level: isolation.Limits, Kill: "cgroup", Memory: heldByKernel, Processes: heldByKernel, CPU: heldBySamples,
+		Level: string(isolation.Limits), Kill: "cgroup", Memory: heldByKernel, Processes: heldByKernel,
+		CPU: heldBySamples,
 	}
 	if *in != want {
 		t.Errorf("in force: %+v, want %+v", *in, want)

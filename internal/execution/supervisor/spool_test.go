@@ -56,7 +56,7 @@ func readAll(t testing.TB, r *Reader, last uint64, want [][]byte) (skipped uint6
 			}
 			var totals command.Bytes
 			for j, data := range want[:f.Index-1] {
-				totals.Add(command.Stdout+command.Kind((j+1)%2), len(data))
+				(command.Stdout + command.Kind((j+1)%2)).Count(&totals, len(data))
 			}
 			if f.Before != totals {
 				t.Fatalf("before frame %d were %+v, not %+v", f.Index, totals, f.Before)

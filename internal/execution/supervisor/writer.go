@@ -108,7 +108,7 @@ func (w *Writer) Append(chunks []command.Chunk) error {
 	for i := range chunks {
 		tail++
 		w.buf = appendFrame(w.buf, &Frame{Index: tail, Before: totals, Chunk: chunks[i]})
-		totals.Add(chunks[i].Kind, len(chunks[i].Data))
+		chunks[i].Kind.Count(&totals, len(chunks[i].Data))
 	}
 	roll, err := w.write(at, first)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package driver has what Stores have in common beside their technology: the gate that Close shuts, the refusals of an
-// append, the producers that a stream remembers, and the errors of a commit.
+// append, the producers that a stream remembers, the watchers of streams, and the errors of a commit.
 package driver
 
 import (

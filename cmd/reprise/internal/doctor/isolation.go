@@ -2,10 +2,11 @@ package doctor
 
 import (
 	"cmp"
+	"os/exec"
 	"strings"
 
-	"reprise/internal/execution"
 	"reprise/internal/execution/command"
+	"reprise/internal/execution/language"
 	"reprise/internal/isolation"
 )
 
@@ -100,12 +101,12 @@ func checkLandlock(version int) Finding {
 func checkInterpreters() Finding {
 	const name = "interpreters"
 	var found, missing []string
-	for _, language := range execution.Languages() {
-		if _, err := execution.ProbeInterpreter(language); err != nil {
-			missing = append(missing, language)
+	for _, name := range language.Names() {
+		if _, err := language.Lookup(name).Argv(exec.LookPath, ""); err != nil {
+			missing = append(missing, name)
 			continue
 		}
-		found = append(found, language)
+		found = append(found, name)
 	}
 	detail := strings.Join(found, ", ")
 	if len(missing) > 0 {
