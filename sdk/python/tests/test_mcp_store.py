@@ -12,9 +12,13 @@ from typing import Any
 
 import pytest
 from conftest import Server
+from mcp.server.auth.provider import AccessToken
+from mcp.server.streamable_http import StreamableHTTPServerTransport
 
 from reprise import AsyncReprise, NetworkError
 from reprise.mcp import EventStore, tenant
+from reprise.mcp._bound import App, Message, Owner, Receive, Scope, Send, owned
+from reprise.mcp._exchange import principal_of
 from reprise.mcp._messages import load
 from reprise.mcp.storetest import EventStoreTests, answer, note, plain, replay
 
@@ -106,6 +110,75 @@ def test_requests_of_the_store_are_not_in_the_log_of_the_program(run: Try, caplo
             assert caplog.messages == []
             await client.streams.list(limit=1)
             assert len(caplog.messages) == 1
+
+    run(test)
+
+
+class User:
+    """Who has authenticated, as the SDK's middleware says it."""
+
+    def __init__(self, client_id: str) -> None:
+        self.access_token = AccessToken(token="x", client_id=client_id, scopes=[])
+
+
+async def forgotten(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application that knows no session."""
+    await send({"type": "http.response.start", "status": 404, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def resume(app: App, session: str, id: str, user: User | None) -> tuple[int, bytes]:
+    """The status and the body of a resume."""
+    headers = [(b"mcp-session-id", session.encode()), (b"last-event-id", id.encode())]
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await app({"type": "http", "method": "GET", "headers": headers, "user": user}, receive, send)
+    return sent[0]["status"], b"".join(message["body"] for message in sent[1:])
+
+
+def test_a_session_is_read_by_the_user_who_began_it(run: Try) -> None:
+    async def test(client: AsyncReprise, prefix: str) -> None:
+        store = EventStore(client, prefix=prefix)
+        one, other = User("one"), User("other")
+        with owned(Owner("s", principal=principal_of({"user": one}))):
+            id = await store.store_event("1", note("private"))
+            await store.store_event("1", note("private"))
+        app = store.app(forgotten)
+        for stranger in (other, None):
+            assert await resume(app, "s", id, stranger) == (404, b"")
+        status, body = await resume(app, "s", id, one)
+        assert status == 200 and b"private" in body and b"server_lost" in body
+
+    run(test)
+
+
+def test_a_session_of_this_process_is_not_served_when_the_sdk_refuses(run: Try) -> None:
+    async def test(client: AsyncReprise, prefix: str) -> None:
+        store = EventStore(client, prefix=prefix)
+        transport = StreamableHTTPServerTransport("alive", event_store=store)
+        id = await store.for_session("alive").store_event("1", note(1))
+        assert await resume(store.app(forgotten), "alive", id, None) == (404, b"")
+        await transport.terminate()  # as after half an hour of silence
+        assert (await resume(store.app(forgotten), "alive", id, None))[0] == 200
+
+    run(test)
+
+
+def test_a_position_that_is_no_longer_kept_is_refused(run: Try) -> None:
+    async def test(client: AsyncReprise, prefix: str) -> None:
+        store = EventStore(client, prefix=prefix, retention={"max_events": 2})
+        session = store.for_session("s")
+        ids = [await session.store_event("1", note(number)) for number in range(9)]
+        status, body = await resume(store.app(forgotten), "s", ids[0], None)
+        assert status == 410 and json.loads(body)["error"]["data"]["code"] == "cursor_expired"
+        assert await replay(session, ids[0]) == (None, [])
+        assert await replay(session, ids[-2]) == ("1", [(ids[-1], plain(note(8)))])
 
     run(test)
 

@@ -33,7 +33,7 @@ class Exchange:
     def __init__(self, store: EventStore, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         self.store = store
-        self.owner = replace(owner(), session=headers.get("mcp-session-id", ""), principal=_principal(scope))
+        self.owner = replace(owner(), session=headers.get("mcp-session-id", ""), principal=principal_of(scope))
         self.method: str = scope["method"]
         #: The event id after which a GET resumes.
         self.resumes = headers.get("last-event-id", "") if self.method == "GET" and self.owner.session else ""
@@ -171,7 +171,7 @@ async def refuse(send: Send, status: int, text: str, data: Mapping[str, Any]) ->
     await send({"type": "http.response.body", "body": body})
 
 
-def _principal(scope: Scope) -> str:
+def principal_of(scope: Scope) -> str:
     """Who has authenticated at the SDK: an issuer, a client and a subject; "" for nobody."""
     token = getattr(scope.get("user"), "access_token", None)
     if token is None:
