@@ -130,6 +130,20 @@ for (const version of ['1', '2']) {
     assert.equal((await post(second.url, session, call)).status, 404, 'the client begins a new session')
   })
 
+  test(`SDK ${version}.x: another process follows the call of one that lives`, async (t) => {
+    const reprise = await Server.start(t)
+    const first = await startMCP(t, version, 0, reprise)
+    process.env.LOST_AFTER = '20000'
+    t.after(() => delete process.env.LOST_AFTER)
+    const second = await startMCP(t, version, 0, reprise)
+    const session = await initialize(first.url)
+    const got = { messages: [], last: '' }
+    await read(await post(first.url, session, call), got, (message) => message.params?.progress === 3)
+    await read(await resume(second.url, session, got.last), got, () => false)
+    assert.deepEqual(progress(got), counted(50))
+    assert.equal(got.messages.at(-1).result.content[0].text, 'counted')
+  })
+
   test(`SDK ${version}.x: a server that is killed in mid-call; what it has said is got from the next one`, async (t) => {
     const reprise = await Server.start(t)
     const first = await startMCP(t, version, await freePort(), reprise)

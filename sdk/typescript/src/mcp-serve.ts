@@ -32,8 +32,8 @@ export function answers(message: Message): message is { id: unknown } {
 
 /** What the server of a program's sessions knows of them. */
 export class Sessions {
-  /** Calls of this process that have no answer yet, by session and MCP stream. */
-  readonly live = new Map<string, Exchange>()
+  /** The ids of the calls of this process that have no answer yet, by session and MCP stream. */
+  readonly live = new Map<string, Set<unknown>>()
   /** The responses that carry MCP streams. */
   private readonly carriers = new Map<string, ServerResponse>()
 

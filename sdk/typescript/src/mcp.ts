@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Reprise } from './client.js'
 import { formatCursor, parseCursor } from './cursor.js'
 import { type Message, hasCode, isMark, join, noPosition, split, tooLarge } from './mcp-id.js'
-import { type Exchange, type McpTransport, Sessions, answers, exchanges } from './mcp-serve.js'
+import { type McpTransport, Sessions, answers, exchanges } from './mcp-serve.js'
 import type { Producer } from './producer.js'
 import type { NewEvent, Published, Retention } from './wire.js'
 
@@ -159,8 +159,8 @@ export class EventStore {
    */
   async storeEvent(streamId: string, message: Message): Promise<string> {
     const type = checkStream(streamId)
-    const exchange = this.carried(streamId, message)
-    const calls = [...(exchange?.calls ?? [])]
+    const unanswered = this.unanswered(streamId, message)
+    const calls = [...(unanswered ?? [])]
     const text = JSON.stringify(message)
     const kept = text.length < maxMessage / 3 || new TextEncoder().encode(text).length < maxMessage
     const id = await new Promise<string>((done, failed) => {
@@ -170,23 +170,22 @@ export class EventStore {
     // The transport sends a message itself unless a replay has, and it registers the connection of a replay when that is done.
     // A message that was stored while one runs must not come between.
     await this.replaying
-    if (exchange && answers(message)) {
-      exchange.calls.delete(message.id)
-      if (exchange.calls.size === 0) this.sessions.live.delete(`${this.session} ${streamId}`)
+    if (unanswered && answers(message)) {
+      unanswered.delete(message.id)
+      if (unanswered.size === 0) this.sessions.live.delete(`${this.session} ${streamId}`)
     }
     return join(id, streamId, calls)
   }
 
-  /** The request whose response carries an MCP stream, if `serve` has it. */
-  private carried(streamId: string, message: Message): Exchange | undefined {
+  /** The ids of the calls of an MCP stream that have no answer yet, if `serve` has their request. */
+  private unanswered(streamId: string, message: Message): Set<unknown> | undefined {
     const key = `${this.session} ${streamId}`
     const known = this.sessions.live.get(key)
-    const exchange = known ?? exchanges.getStore()
-    if (known || !exchange || streamId.startsWith('_')) return known
-    if (answers(message) && !exchange.calls.has(message.id)) return undefined
-    this.sessions.live.set(key, exchange)
+    const exchange = known ? undefined : exchanges.getStore()
+    if (!exchange || streamId.startsWith('_') || (answers(message) && !exchange.calls.has(message.id))) return known
+    this.sessions.live.set(key, exchange.calls)
     this.sessions.carry(key, exchange.response)
-    return exchange
+    return exchange.calls
   }
 
   /** Returns the MCP stream of an id; undefined for an id of another session or before the kept messages. */

@@ -16,7 +16,7 @@ const { StreamableHTTPServerTransport: Transport } = one
   ? await import('@modelcontextprotocol/sdk/server/streamableHttp.js')
   : { StreamableHTTPServerTransport: (await import('@modelcontextprotocol/node')).NodeStreamableHTTPServerTransport }
 
-const stores = new EventStores(new Reprise({ url, token }))
+const stores = new EventStores(new Reprise({ url, token }), { lostAfter: Number(process.env.LOST_AFTER ?? 0) })
 const transports = new Map()
 
 function newServer() {

@@ -107,7 +107,7 @@ class Exchange:
         for name, value in message["headers"]:
             if name.lower() == b"mcp-session-id":
                 self.owner = replace(self.owner, session=value.decode("latin-1"))
-        if self.method == "DELETE" and status < 300:
+        if self.method == "DELETE" and status < 300 and self.owner.session:
             await self.store._forget(self.owner)
         if self.method != "GET":
             return True
