@@ -196,6 +196,11 @@ var clientMutants = []mutant{
 		pkg: "./mcp/mcphttp", run: "TestTranscriptsOfWireTraffic",
 	},
 	{
+		name: "another instance of a client rejoins its session", rule: "mcp.md",
+		file: "mcp/mcphttp/initialize.go", old: ` || s.now().Instance != instance`, new: "",
+		pkg: "./mcp/mcphttp", run: "TestInitializeOfTheSameClientInstance",
+	},
+	{
 		name: "1e3 is no integer", rule: "openapi.yaml, integers",
 		file: "internal/web/decode.go",
 		old:  "	c.integers = append(c.integers, integer{from, to, digits})\n", new: "	_ = digits\n",

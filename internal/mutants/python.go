@@ -332,4 +332,32 @@ var pythonMutants = []mutant{
 		new: "                pass",
 		pkg: "./sdk/python/tests/test_faults.py", run: "test_a_filtered_reader_moves",
 	},
+	{
+		name: "Python: a resumed response does not end the old one", rule: "R8.11",
+		file: "sdk/python/src/reprise/mcp/_exchange.py",
+		old:  "            before._taken.set()\n        self.store",
+		new:  "            pass\n        self.store",
+		pkg:  "./sdk/python/tests/test_mcp.py", run: "test_check_mcp",
+	},
+	{
+		name: "Python: a transport's store knows no session", rule: "R8.11",
+		file: "sdk/python/src/reprise/mcp/_bound.py",
+		old:  "            event_store = SessionStore(event_store, of)\n",
+		new:  "",
+		pkg:  "./sdk/python/tests/test_mcp.py", run: "test_a_store_of_others_around_ours",
+	},
+	{
+		name: "Python: streams of all tenants have the same names", rule: "R8.11",
+		file: "sdk/python/src/reprise/mcp/_bound.py",
+		old:  `f"{segment(self.tenant)}/" if self.tenant else ""`,
+		new:  `""`,
+		pkg:  "./sdk/python/tests/test_mcp_store.py", run: "test_tenants_are_apart",
+	},
+	{
+		name: "Python: an error without a call ends the server's stream", rule: "R8.11",
+		file: "sdk/python/src/reprise/mcp/_messages.py",
+		old:  ` and str(message.get("id")) == own(stream)`,
+		new:  "",
+		pkg:  "./sdk/python/tests/test_mcp_store.py", run: "test_an_error_without_a_call",
+	},
 }

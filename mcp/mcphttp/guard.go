@@ -12,12 +12,13 @@ import (
 
 // The headers of MCP.
 const (
-	headerVersion = "Mcp-Protocol-Version"
-	headerSession = "Mcp-Session-Id"
-	headerEventID = "Last-Event-ID"
-	headerResume  = "Mcp-Last-Event-Id" // by which some clients call the same
-	headerMethod  = "Mcp-Method"
-	headerName    = "Mcp-Name"
+	headerVersion  = "Mcp-Protocol-Version"
+	headerSession  = "Mcp-Session-Id"
+	headerInstance = "Mcp-Client-Instance-Id" // by which some clients find their session again; see rejoined
+	headerEventID  = "Last-Event-ID"
+	headerResume   = "Mcp-Last-Event-Id" // by which some clients call the same
+	headerMethod   = "Mcp-Method"
+	headerName     = "Mcp-Name"
 )
 
 // fromElsewhere returns the reason to reject the origin of a request, or "". A page of another site must not reach a

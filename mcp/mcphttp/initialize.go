@@ -15,6 +15,8 @@ const (
 	// request. Both are kept in one event.
 	maxSubscriptions = 1000
 	maxInitialize    = 64 << 10
+	// maxInstance limits the bytes of the header Mcp-Client-Instance-Id; a longer one is ignored.
+	maxInstance = 128
 )
 
 func (state *sessionState) subscribe(uri string) {
@@ -54,7 +56,10 @@ func (a *whole) send(message []byte, last bool) error {
 // initialize begins a session.
 func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, c caller, messages []Message) *refusal {
 	m := &messages[0]
-	version := r.Header.Get(headerVersion)
+	version, instance := r.Header.Get(headerVersion), r.Header.Get(headerInstance)
+	if len(instance) > maxInstance {
+		instance = ""
+	}
 	switch {
 	case version != "" && !h.serves(version):
 		return h.unsupported(version, m.ID)
@@ -62,7 +67,7 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, c caller, m
 		return h.unsupported(requestedVersion(m), m.ID)
 	case m.ID == "":
 		return invalidRequest(http.StatusBadRequest, "initialize is a request and has an id")
-	case r.Header.Get(headerSession) != "":
+	case r.Header.Get(headerSession) != "" && instance == "":
 		return invalidRequest(http.StatusBadRequest, "a session begins without a header Mcp-Session-Id")
 	case len(m.Params) > maxInitialize:
 		return invalidRequest(http.StatusRequestEntityTooLarge, "the params of initialize are too long")
@@ -96,9 +101,13 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, c caller, m
 		writeJSON(w, http.StatusOK, answer.responses[0])
 		return nil
 	}
-	if err := h.keep(context.WithoutCancel(r.Context()), s, sessionState{
+	if before := h.rejoined(r, c, instance, version); before != nil {
+		h.drop(s)
+		s = before
+	} else if err := h.keep(context.WithoutCancel(r.Context()), s, sessionState{
 		Initialize: m.Params,
 		Version:    version,
+		Instance:   instance,
 	}); err != nil {
 		h.drop(s)
 		return refusalOf(err)
@@ -106,6 +115,19 @@ func (h *Handler) initialize(w http.ResponseWriter, r *http.Request, c caller, m
 	w.Header().Set(headerSession, s.ID)
 	writeJSON(w, http.StatusOK, answer.responses[0])
 	return nil
+}
+
+// rejoined returns the session that an initialize request with the header Mcp-Client-Instance-Id names, or nil if
+// there is none that the same principal has begun with the same header and version.
+func (h *Handler) rejoined(r *http.Request, c caller, instance, version string) *Session {
+	if instance == "" || r.Header.Get(headerSession) == "" {
+		return nil
+	}
+	s, refused := h.findSession(r, c)
+	if refused != nil || s.now().Instance != instance || s.Version() != version {
+		return nil
+	}
+	return s
 }
 
 // offer replaces an unsupported version in an initialize request by the newest supported one, since the backend might

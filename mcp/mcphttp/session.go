@@ -51,6 +51,8 @@ type sessionState struct {
 	Principal  string          `json:"principal,omitempty"`
 	Initialize json.RawMessage `json:"initialize"`
 	Version    string          `json:"version"`
+	// Instance is the header Mcp-Client-Instance-Id with which the session began.
+	Instance string `json:"instance,omitempty"`
 	// Initialized is true once the client has sent notifications/initialized.
 	Initialized bool `json:"initialized,omitempty"`
 	// Listened is true once the client has opened the stream of the session as a whole.

@@ -292,3 +292,66 @@ func TestVersionsCanBeRestricted(t *testing.T) {
 		t.Errorf("%d %s", res.StatusCode, text)
 	}
 }
+
+// TestInitializeOfTheSameClientInstanceRejoinsItsSession, and each other one begins a session.
+func TestInitializeOfTheSameClientInstanceRejoinsItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var admitted atomic.Int64
+		w := newFixture(t, setup{opts: mcphttp.Options{
+			Identify: byWho,
+			Admit: func(reprise.Tenant, string, bool) (func(), error) {
+				admitted.Add(1)
+				return func() { admitted.Add(-1) }, nil
+			},
+		}})
+		initializeAs := func(version, who, instance, session string) (*http.Response, string) {
+			c := w.client(version)
+			c.header = http.Header{"Who": {who}, "Mcp-Client-Instance-Id": {instance}}
+			if session != "" {
+				c.header.Set("Mcp-Session-Id", session)
+			}
+			res := c.post(fmt.Sprintf(initialize, version))
+			return res, c.text(res)
+		}
+		res, _ := initializeAs("2025-11-25", "x/ann", "one", "")
+		c := w.client("2025-11-25")
+		c.session = res.Header.Get("Mcp-Session-Id")
+		c.header.Set("Who", "x/ann")
+		c.accepted(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		s := c.tool("steps", toolInput{N: 2, Gate: "g"})
+		s.prime()
+		primed := s.lastID
+		s.drop()
+		w.tools.release("g")
+		synctest.Wait()
+		for _, other := range []struct{ version, who, instance, session string }{
+			{"2025-11-25", "x/ann", "two", c.session},
+			{"2025-11-25", "x/bob", "one", c.session},
+			{"2025-06-18", "x/ann", "one", c.session},
+			{"2025-11-25", "x/ann", "one", "unknown"},
+			{"2025-11-25", "x/ann", "one", ""},
+		} {
+			res, text := initializeAs(other.version, other.who, other.instance, other.session)
+			if id := res.Header.Get("Mcp-Session-Id"); res.StatusCode != 200 || id == "" || id == c.session {
+				t.Errorf("%v: status %d, session %q: %s", other, res.StatusCode, id, text)
+			}
+		}
+		for _, instance := range []string{"", strings.Repeat("x", 129)} {
+			if res, _ := initializeAs("2025-11-25", "x/ann", instance, c.session); res.StatusCode != 400 {
+				t.Errorf("instance %q: status %d, want 400", instance, res.StatusCode)
+			}
+		}
+		before := admitted.Load()
+		res, text := initializeAs("2025-11-25", "x/ann", "one", c.session)
+		if after := admitted.Load(); after != before {
+			t.Errorf("%d sessions are admitted after the session was rejoined, want %d", after, before)
+		}
+		if id := res.Header.Get("Mcp-Session-Id"); id != c.session || !strings.Contains(text, `"id":"init"`) {
+			t.Fatalf("status %d, session %q, want %q: %s", res.StatusCode, id, c.session, text)
+		}
+		s = c.stream(c.get(primed))
+		s.want(progress(1, 4)...)
+		s.want(`"done"`)
+		s.ends()
+	})
+}

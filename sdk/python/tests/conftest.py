@@ -51,7 +51,7 @@ class Server:
     """A server process on one port and one data directory, which can be killed and started again."""
 
     def __init__(self, binary: str, folder: pathlib.Path, *flags: str) -> None:
-        self.port, self.folder = free_port(), folder
+        self.port, self.folder, self.binary = free_port(), folder, binary
         self.url = f"http://127.0.0.1:{self.port}"
         self._command = [binary, "serve", "--listen", f"127.0.0.1:{self.port}", "--data", str(folder), "--stop-executions",
                          "--log-level", "warn", "--heartbeat", "1s", *flags]  # fmt: skip

@@ -11,7 +11,8 @@ from typing import Any
 from mcp.server.streamable_http import EventMessage
 
 from reprise import AsyncReprise
-from reprise.mcp import EventStore, _dump, _load
+from reprise.mcp import EventStore
+from reprise.mcp._messages import dump, load
 
 MESSAGES: list[dict[str, Any]] = [
     {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": 7, "progress": 1}},
@@ -22,12 +23,12 @@ MESSAGES: list[dict[str, Any]] = [
 
 async def main(url: str, token: str) -> None:
     async def show(event: EventMessage) -> None:
-        print(event.event_id in ids, _dump(event.message))
+        print(event.event_id in ids, dump(event.message))
 
     name = secrets.token_hex()
     async with AsyncReprise(url, token) as client:
         session = EventStore(client).for_session(name)
-        ids = [await session.store_event("1", _load(json.dumps(message))) for message in MESSAGES]
+        ids = [await session.store_event("1", load(json.dumps(message))) for message in MESSAGES]
         await EventStore(client).for_session(name).replay_events_after(ids[0], show)
 
 

@@ -19,9 +19,12 @@ from conftest import Server, free_port, until
 from reprise import AsyncReprise, Reprise
 from reprise._async.producer import AsyncProducer
 from reprise._sse import Decoder
-from reprise.mcp import EventStore, _load
+from reprise.mcp import EventStore
+from reprise.mcp._bound import Owner
+from reprise.mcp._messages import load
 
 PROGRAM = pathlib.Path(__file__).with_name("mcp_server.py")
+ARGUMENTS = '{"steps":STEPS,"delay_ms":MS,"size":3}'  # of the tool, in the terms of check-mcp
 
 
 def interpreter(kind: str) -> str:
@@ -32,9 +35,10 @@ def interpreter(kind: str) -> str:
 class Upstream:
     """A process of an MCP server."""
 
-    def __init__(self, kind: str, server: Server, port: int, lost_after: float) -> None:
+    def __init__(self, kind: str, server: Server, port: int, lost_after: float, wrapped: bool = False) -> None:
         self.url = f"http://127.0.0.1:{port}/mcp"
         command = [interpreter(kind), str(PROGRAM), kind, str(port), server.url, server.token, str(lost_after)]
+        command += ["wrapped"] if wrapped else []
         self.process = subprocess.Popen(command)
         until(self._answers, 120, "the MCP server does not start")
 
@@ -129,13 +133,42 @@ def start(kind: str, server: Server) -> Iterator[Start]:
     """Starts MCP servers, which end with the test."""
     started: list[Upstream] = []
 
-    def one(port: int | None = None, lost_after: float = 0) -> Upstream:
-        started.append(Upstream(kind, server, port or free_port(), lost_after))
+    def one(port: int | None = None, lost_after: float = 0, wrapped: bool = False) -> Upstream:
+        started.append(Upstream(kind, server, port or free_port(), lost_after, wrapped))
         return started[-1]
 
     yield one
     for upstream in started:
         upstream.kill()
+
+
+# The cases of check-mcp that depend on the store; docs/mcp.md has the results of all.
+CASES = "unknown|foreign|no session|terminated|takeover|GET|resume at|drop again|purged"
+
+
+def test_check_mcp(upstream: Upstream, server: Server) -> None:
+    command = [server.binary, "check-mcp", "--protocol", "2025-11-25", "--only", CASES, "--arguments", ARGUMENTS, upstream.url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("passed") > 10, done.stdout
+
+
+def test_a_store_of_others_around_ours(start: Start, connect: Connect) -> None:
+    """The SDK replays what the wrapper has, whose session is known to our store all the same."""
+    upstream = start(wrapped=True)
+    one, other = connect(upstream.url, "2025-11-25"), connect(upstream.url, "2025-11-25")
+    with one.call(steps=3) as answer:
+        first = next(iter(one.messages(answer)))
+    other.last_id = one.last_id
+    with one.resume() as answer:
+        seen = [first]
+        for message in one.messages(answer):  # the SDK does not end it
+            seen.append(message)
+            if "result" in message:
+                break
+    assert progress(seen) == [1, 2, 3]
+    with other.resume() as answer:
+        assert next(other.messages(answer), None) is None
 
 
 @pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
@@ -209,13 +242,17 @@ def test_sessions_are_apart(upstream: Upstream, connect: Connect) -> None:
             assert len(list(client.messages(answer))) == 2
     other.last_id, kept = one.last_id.split("~")[0] + "~earliest", one.last_id
     with other.resume() as answer:  # its own stream of that id; FastMCP has none
-        assert '"' + "x" * 5 + '"' not in json.dumps(list(other.messages(answer)))
+        assert '"' + "x" * 5 + '"' not in answer.read().decode()
     other.last_id = kept
     with other.resume() as answer:
-        assert list(other.messages(answer)) == []
+        assert answer.status_code == 400
+        assert answer.read()
+        assert answer.json()["error"]["data"]["code"] in ("cursor_foreign", "not_found")
     one.last_id = kept.split("~")[0] + "~earliest"
     with one.http.stream("DELETE", one.url, headers=one.headers) as answer:
         assert answer.status_code == 200
+    with one.resume() as answer:  # its client has ended it, so that nobody reads what is still kept
+        assert answer.status_code == 404
 
 
 def test_another_replica_goes_on_with_the_call(upstream: Upstream, start: Start, connect: Connect) -> None:
@@ -278,14 +315,14 @@ def test_a_session_that_is_removed_while_an_answer_is_kept(server: Server, monke
 
             async def removed(self: AsyncProducer[Any], *args: Any, **options: Any) -> Any:  # between the parts of an answer
                 published = await publish(self, *args, **options)
-                await store._forget("session")
+                await store._forget(Owner("session"))
                 return published
 
             monkeypatch.setattr(AsyncProducer, "publish", removed)
-            answer = _load(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"text": "x" * (300 << 10)}}))
-            assert await store._store("session", "1", answer) == "-"
+            answer = load(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"text": "x" * (300 << 10)}}))
+            assert await store._store(Owner("session"), "1", answer) == "-"
             assert store._broken == {"mcp-removed/session/1"}
-            await store._forget("session")
-            assert not store._broken and not store._producers
+            await store._forget(Owner("session"))
+            assert not store._broken and not store._writers
 
     asyncio.run(main())

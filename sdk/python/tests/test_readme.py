@@ -12,11 +12,24 @@ import textwrap
 
 import pytest
 from conftest import Server
+from test_mcp import interpreter
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCKS = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.S)
 
 ALONE = "from reprise import *\nclient = Reprise()\n"
+
+#: What a client of an MCP server gets, and that its first message is kept.
+SESSION = """
+from starlette.testclient import TestClient
+info = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+initialize = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": info}
+accept = {"Accept": "application/json, text/event-stream"}
+with TestClient(app, base_url="http://127.0.0.1:8000") as client:
+    answer = client.post("/mcp", json=initialize, headers=accept)
+    assert answer.status_code == 200 and ("id: 0~" in answer.text or "%3A0~" in answer.text), answer.text
+    headers = {**accept, "Mcp-Session-Id": answer.headers["mcp-session-id"], "Last-Event-ID": "x"}
+    assert client.get("/mcp", headers=headers).status_code == 400"""
 
 #: By a text that is in one block alone: what comes before the block and what comes after it.
 PROGRAMS = {
@@ -44,10 +57,9 @@ for _ in range(2):  # the second time after a kill
         """
 assert [event.data for event in client.streams.follow("numbers")][:2] == rows""",
     ),
-    "EventStore(AsyncReprise())": (
-        "from mcp.server.mcpserver import MCPServer\nserver = MCPServer('test')\n",
-        "assert callable(app) and callable(store.for_session)",
-    ),
+    "server.streamable_http_app(": ("import uvicorn\nuvicorn.run = lambda app, port: None\n", SESSION),
+    ".http_app(": ("", SESSION),
+    "from mcp.server.fastmcp": ("", SESSION),
 }
 
 
@@ -71,7 +83,13 @@ def test_program(own_server: Server, tmp_path: pathlib.Path, text: str) -> None:
         "REPRISE_URL": own_server.url,
         "REPRISE_TOKEN": own_server.token,
     }
+    python = interpreter("sdk1") if "mcp.server.fastmcp" in text else sys.executable
     done = subprocess.run(
-        [sys.executable, program], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, timeout=120
+        [python, program],
+        cwd=tmp_path,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, f"{program.read_text()}\n{done.stderr}"

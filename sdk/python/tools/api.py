@@ -30,7 +30,7 @@ def exported() -> dict[str, str]:
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module:
             names |= {alias.name: node.module for alias in node.names}
-    return {name: module for name, module in names.items() if "_async" not in module} | {"EventStore": "mcp"}
+    return {name: module for name, module in names.items() if "_async" not in module} | {"EventStore": "mcp.__init__"}
 
 
 def public(name: str) -> bool:
@@ -95,7 +95,9 @@ def describe(name: str, module: str) -> str:
 
 def page() -> str:
     names = exported()
-    order = sorted(names, key=lambda name: (name != "Reprise", not names[name].startswith("_sync"), names[name] == "mcp", name))
+    order = sorted(
+        names, key=lambda name: (name != "Reprise", not names[name].startswith("_sync"), names[name] == "mcp.__init__", name)
+    )
     return HEAD + "".join(f"\n{describe(name, names[name])}" for name in order)
 
 

@@ -1,20 +1,22 @@
 // R8.11: servers on the official TypeScript SDK, 1.x and 2.x, whose connections are cut and which are killed in mid-call.
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { test } from 'node:test'
+import { promisify } from 'node:util'
 import { Decoder, Reprise } from 'reprise'
 import { EventStores } from 'reprise/mcp'
+import { storeTests } from 'reprise/mcp/storetest'
 import { startServer } from 'reprise/node'
 import { Server, freePort } from '../build/test/server.js'
 
 /** Starts an MCP server on a port, 0 for any. */
-async function startMCP(t, version, port, reprise) {
-  const args = [join(import.meta.dirname, 'mcp', 'server.mjs'), version, String(port), reprise.url, reprise.token]
+async function startMCP(t, version, port, reprise, ...adopt) {
+  const args = [join(import.meta.dirname, 'mcp', 'server.mjs'), version, String(port), reprise.url, reprise.token, ...adopt]
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] })
   const stop = async () => {
     if (child.exitCode !== null || child.signalCode !== null) return
@@ -90,7 +92,7 @@ for (const version of ['1', '2']) {
     const stranger = await initialize(mcp.url)
     const got = { messages: [], last: '' }
     await read(await post(mcp.url, session, call), got, (message) => message.params?.progress === 5)
-    assert.match(got.last, /^\d+\.\w+\.\w+:[\w-]+$/)
+    assert.match(got.last, /^\d+\.\w+\.\w+:[\w-]+:1$/)
     for (const at of [5, 12, 30]) await read(await resume(mcp.url, session, got.last), got, (message) => message.params?.progress === at + 3)
     await read(await resume(mcp.url, session, got.last), got, (message) => message.id === 1)
     assert.deepEqual(progress(got), counted(50))
@@ -100,6 +102,46 @@ for (const version of ['1', '2']) {
       assert.equal(refused.status, 400, `${who} ${id}`)
       await refused.text()
     }
+  })
+
+  test(`SDK ${version}.x: check-mcp has no failure`, async (t) => {
+    const mcp = await startMCP(t, version, 0, await Server.start(t))
+    const only = 'unknown|foreign|no session|terminated|takeover|GET|resume a|drop again' // what depends on the store
+    const args = ['check-mcp', '--protocol', '2025-11-25', '--only', only, mcp.url]
+    const { stdout } = await promisify(execFile)(process.env.REPRISE_BINARY, args, { timeout: 100_000 })
+    assert.match(stdout, /1\d passed, 0 failed/)
+  })
+
+  test(`SDK ${version}.x: a call of a killed server is answered with server_lost by the next one`, async (t) => {
+    const reprise = await Server.start(t)
+    const first = await startMCP(t, version, await freePort(), reprise)
+    const session = await initialize(first.url)
+    const got = { messages: [], last: '' }
+    await read(await post(first.url, session, call), got, (message) => message.params?.progress === 3)
+    await first.stop()
+    const second = await startMCP(t, version, first.port, reprise)
+    const from = got.last
+    await read(await resume(second.url, session, from), got, () => false)
+    assert.deepEqual(progress(got), counted(progress(got).length))
+    assert.equal(got.messages.at(-1).id, 1)
+    assert.deepEqual(got.messages.at(-1).error.data, { code: 'server_lost' })
+    const refused = [[session, from.replace(/.:/, '!:'), 404], ['x', from, 404]]
+    for (const [who, id, status] of refused) assert.equal((await resume(second.url, who, id)).status, status, id)
+    assert.equal((await post(second.url, session, call)).status, 404, 'the client begins a new session')
+  })
+
+  test(`SDK ${version}.x: another process follows the call of one that lives`, async (t) => {
+    const reprise = await Server.start(t)
+    const first = await startMCP(t, version, 0, reprise)
+    process.env.LOST_AFTER = '20000'
+    t.after(() => delete process.env.LOST_AFTER)
+    const second = await startMCP(t, version, 0, reprise)
+    const session = await initialize(first.url)
+    const got = { messages: [], last: '' }
+    await read(await post(first.url, session, call), got, (message) => message.params?.progress === 3)
+    await read(await resume(second.url, session, got.last), got, () => false)
+    assert.deepEqual(progress(got), counted(50))
+    assert.equal(got.messages.at(-1).result.content[0].text, 'counted')
   })
 
   test(`SDK ${version}.x: a server that is killed in mid-call; what it has said is got from the next one`, async (t) => {
@@ -113,15 +155,23 @@ for (const version of ['1', '2']) {
     while ((await stored()).filter((event) => event.data.method).length < 20);
     await first.stop()
     const said = (await stored()).filter((event) => event.data.method).map((event) => event.data.params.progress)
-    const second = await startMCP(t, version, first.port, reprise)
-    await read(await resume(second.url, session, got.last), got, (message) => message.params?.progress === said.at(-1))
+    const second = await startMCP(t, version, first.port, reprise, 'adopt')
+    await read(await resume(second.url, session, got.last), got, () => false)
     assert.deepEqual(progress(got), said)
+    assert.deepEqual(got.messages.at(-1).error.data, { code: 'server_lost' })
     assert.deepEqual(said, counted(said.length))
     const again = { messages: [], last: got.last }
     await read(await post(second.url, session, { ...call, id: 2 }), again, (message) => message.id === 2)
     assert.deepEqual(progress(again), counted(50), 'the session goes on')
   })
 }
+
+test('the store does what any store has to', async (t) => {
+  const reprise = (await Server.start(t)).client()
+  const tests = storeTests({ open: () => new EventStores(reprise).session('kit'), durable: true })
+  assert.ok(Object.keys(tests).length >= 8)
+  for (const [name, run] of Object.entries(tests)) await t.test(name, run)
+})
 
 test('a message that is too large is sent, and a resume from before it is refused', async (t) => {
   const reprise = (await Server.start(t)).client()

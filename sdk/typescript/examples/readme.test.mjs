@@ -62,8 +62,21 @@ const programs = {
   ],
   "new FileCursor('cursor')": [execution, `assert.deepEqual(await all(reprise.follow(id, { cursors: new FileCursor('cursor') })), [])`],
   'new EventStores(': [
-    '',
-    `await reprise.streams.create('there')
+    `import assert from 'node:assert/strict'
+    import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
+    const server = new McpServer({ name: 'notes', version: '1' })
+    import { createServer } from 'node:http'
+    const params = { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'test', version: '1' } }
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 0, method: 'initialize', params })
+    const headers = { 'Content-Type': 'application/json', Accept: 'application/json, text/event-stream' }
+    let answer
+    const [request, response] = await new Promise((resolve) => {
+      const http = createServer((...both) => resolve(both)).listen(0, '127.0.0.1', () => {
+        answer = fetch('http://127.0.0.1:' + http.address().port, { method: 'POST', headers, body })
+      })
+    })\n`,
+    `assert.match(await (await answer).text(), /^id: /m)
+    await reprise.streams.create('there')
     await eventStore.storeEvent('stream', { jsonrpc: '2.0', id: 1, result: {} })
     await transport.close()
     process.exit()`,

@@ -1,10 +1,12 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Reprise } from './client.js'
 import { formatCursor, parseCursor } from './cursor.js'
+import { type Message, hasCode, isMark, join, noPosition, split, tooLarge } from './mcp-id.js'
+import { type McpTransport, Sessions, answers, exchanges } from './mcp-serve.js'
 import type { Producer } from './producer.js'
 import type { NewEvent, Published, Retention } from './wire.js'
 
-/** A JSON-RPC message. */
-export type Message = object
+export type { McpTransport, Message }
 
 /** Settings of EventStores. */
 export interface EventStoresOptions {
@@ -14,6 +16,11 @@ export interface EventStoresOptions {
   retention?: Retention
   /** How long, in milliseconds, a session that was not ended is kept after its last message. Default: 3,600,000. */
   maxSilence?: number
+  /**
+   * How long, in milliseconds, a call of another process may be silent before it counts as lost. 0, the default, is for a single
+   * server; with replicas it must be above the longest silence of a tool. At most 60,000.
+   */
+  lostAfter?: number
 }
 
 /**
@@ -26,6 +33,7 @@ export interface EventStoresOptions {
  *     const eventStore = stores.session(sessionId)
  *     const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: () => sessionId, eventStore })
  *     transport.onclose = () => eventStore.end()
+ *     await stores.serve(request, response, transport) // in place of transport.handleRequest(request, response)
  *
  * The messages of a session are the events of one stream at the server, of which the type is the MCP stream. An event id is a
  * cursor, which is good for that session alone, and the name of the MCP stream.
@@ -33,6 +41,7 @@ export interface EventStoresOptions {
 export class EventStores {
   private readonly prefix: string
   private readonly maxSilence: number
+  private readonly sessions: Sessions
   private swept = performance.now()
 
   constructor(
@@ -41,6 +50,7 @@ export class EventStores {
   ) {
     this.prefix = options.prefix ?? 'mcp'
     this.maxSilence = options.maxSilence ?? 3600_000
+    this.sessions = new Sessions(reprise, (session) => this.name(session), options.lostAfter ?? 0)
   }
 
   /** Returns the store of a session. Two processes may have stores of one session, one after the other. */
@@ -49,7 +59,24 @@ export class EventStores {
       this.swept = performance.now()
       this.sweep().catch(() => {}) // the next one does what this one could not
     }
-    return new EventStore(this.reprise, this.name(id), this.options.retention ?? {})
+    return new EventStore(this.reprise, this.name(id), this.options.retention ?? {}, this.sessions, id)
+  }
+
+  /**
+   * Answers a request of a Node server with a transport of the SDK, undefined if this process has no transport of the session.
+   * body is the JSON body, if it was read already.
+   *
+   * A GET with a Last-Event-ID is answered from the store: 400 for an unknown position, 410 for one that is no longer kept, and
+   * else the missed messages and what follows them, until the call is answered. The response that carried the call before ends.
+   * If the process that worked on the call has died, the answer is the error -32603 with `{"code": "server_lost"}`. The SDK does
+   * the rest; without a transport that is a 404, and the client begins a new session.
+   */
+  async serve(request: IncomingMessage, response: ServerResponse, transport?: McpTransport, body?: unknown): Promise<void> {
+    const id = request.headers['mcp-session-id']
+    if (request.method === 'DELETE' && id !== undefined && transport?.sessionId === id) {
+      await new EventStore(this.reprise, this.name(String(id)), {}, this.sessions, String(id)).end()
+    }
+    await this.sessions.serve(request, response, transport, body)
   }
 
   /** Reports whether messages of a session are kept. */
@@ -106,9 +133,6 @@ interface Waiting {
   failed: (error: unknown) => void
 }
 
-/** What stands for a message that is too large to be kept. */
-const tooLarge = { reprise: 'too_large' }
-
 /** How much is stored by one request: the server takes 1 MiB. */
 const maxBatch = 512 << 10
 const maxMessage = 1000 << 10
@@ -125,6 +149,8 @@ export class EventStore {
     private readonly reprise: Reprise,
     private readonly stream: string,
     private readonly retention: Retention,
+    private readonly sessions: Sessions,
+    private readonly session: string,
   ) {}
 
   /**
@@ -133,6 +159,8 @@ export class EventStore {
    */
   async storeEvent(streamId: string, message: Message): Promise<string> {
     const type = checkStream(streamId)
+    const unanswered = this.unanswered(streamId, message)
+    const calls = [...(unanswered ?? [])]
     const text = JSON.stringify(message)
     const kept = text.length < maxMessage / 3 || new TextEncoder().encode(text).length < maxMessage
     const id = await new Promise<string>((done, failed) => {
@@ -142,7 +170,22 @@ export class EventStore {
     // The transport sends a message itself unless a replay has, and it registers the connection of a replay when that is done.
     // A message that was stored while one runs must not come between.
     await this.replaying
-    return `${id}:${streamId}`
+    if (unanswered && answers(message)) {
+      unanswered.delete(message.id)
+      if (unanswered.size === 0) this.sessions.live.delete(`${this.session} ${streamId}`)
+    }
+    return join(id, streamId, calls)
+  }
+
+  /** The ids of the calls of an MCP stream that have no answer yet, if `serve` has their request. */
+  private unanswered(streamId: string, message: Message): Set<unknown> | undefined {
+    const key = `${this.session} ${streamId}`
+    const known = this.sessions.live.get(key)
+    const exchange = known ? undefined : exchanges.getStore()
+    if (!exchange || streamId.startsWith('_') || (answers(message) && !exchange.calls.has(message.id))) return known
+    this.sessions.live.set(key, exchange.calls)
+    this.sessions.carry(key, exchange.response)
+    return exchange.calls
   }
 
   /** Returns the MCP stream of an id; undefined for an id of another session or before the kept messages. */
@@ -172,6 +215,7 @@ export class EventStore {
   /** Ends the session: the server removes its messages like those of all ended streams. */
   async end(): Promise<void> {
     await this.storing
+    for (const key of this.sessions.live.keys()) if (key.startsWith(`${this.session} `)) this.sessions.live.delete(key)
     await this.reprise.producer(this.stream).end('completed').catch(ignoreGone)
   }
 
@@ -228,36 +272,10 @@ export class EventStore {
   }
 }
 
-function isMark(message: Message): boolean {
-  return (message as { reprise?: unknown }).reprise === tooLarge.reprise && !('jsonrpc' in message)
-}
-
 /** An event type takes what the SDK makes: UUIDs and `_GET_stream`. */
 function checkStream(streamId: string): string {
   if (!/^[A-Za-z0-9._-]{1,64}$/.test(streamId)) throw new TypeError(`${JSON.stringify(streamId)} is no id of an MCP stream`)
   return streamId
-}
-
-function split(eventId: string): { cursor: string; streamId: string } {
-  const colon = eventId.indexOf(':')
-  const [cursor, streamId] = [eventId.slice(0, Math.max(colon, 0)), eventId.slice(colon + 1)]
-  return { cursor: /^[A-Za-z0-9._-]{1,64}$/.test(streamId) && parseCursor(cursor) ? cursor : '', streamId }
-}
-
-/** What the server says of a position that there is not. */
-const noPosition = [
-  'cursor_malformed',
-  'cursor_foreign',
-  'cursor_ahead',
-  'cursor_expired',
-  'epoch_changed',
-  'not_found',
-  'stream_expired',
-]
-
-/** Errors are told by their code: the client may be of another copy of this package. */
-function hasCode(error: unknown, ...codes: string[]): boolean {
-  return codes.includes((error as { code?: string }).code ?? '')
 }
 
 function isGone(error: unknown): boolean {
