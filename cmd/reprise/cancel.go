@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"reprise/client"
 )
@@ -23,10 +22,6 @@ func (c *cancelCmd) Run(ctx context.Context, asked *stops) error {
 		if c.Task {
 			cancel = server.CancelTask
 		}
-		var errs []error
-		for _, id := range c.IDs {
-			errs = append(errs, cancel(ctx, id))
-		}
-		return errors.Join(errs...)
+		return each(c.IDs, func(id string) error { return cancel(ctx, id) })
 	})
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -77,4 +78,13 @@ func (c *connect) with(ctx context.Context, asked *stops, do func(context.Contex
 		return err
 	}
 	return do(ctx, server)
+}
+
+// each calls do for all names, as many as it can, and returns what has failed.
+func each(names []string, do func(name string) error) error {
+	errs := make([]error, len(names))
+	for i, name := range names {
+		errs[i] = do(name)
+	}
+	return errors.Join(errs...)
 }

@@ -11,6 +11,7 @@ import (
 	"reprise"
 	"reprise/client"
 	"reprise/internal/problem"
+	"reprise/internal/wire"
 )
 
 // drainCmd lets a server finish its work and stop.
@@ -28,14 +29,6 @@ func (*drainCmd) Help() string {
 A service manager that restarts the server whenever it ends starts it again: use its own stop, with --drain of "reprise serve".`
 }
 
-// drainState is how far a server is.
-type drainState struct {
-	Draining bool         `json:"draining"`
-	Until    *client.Time `json:"until"`
-	Running  int          `json:"running"`
-	Queued   int          `json:"queued"`
-}
-
 // drainLook is the time between two looks at a server that drains.
 const drainLook = 500 * time.Millisecond
 
@@ -47,14 +40,14 @@ func (c *drainCmd) Run(ctx context.Context, asked *stops) error {
 	}
 	ctx, release := asked.context(ctx)
 	defer release()
-	var state drainState
+	var state wire.Drain
 	request := struct {
 		Timeout client.Duration `json:"timeout"`
 	}{client.Duration(c.For)}
 	if err := askJSON(ctx, server, http.MethodPost, "/v1/drain", request, &state); err != nil {
 		return err
 	}
-	told := drainState{Running: -1}
+	told := wire.Drain{Running: -1}
 	for {
 		if !c.Quiet && (state.Running != told.Running || state.Queued != told.Queued) {
 			fmt.Fprintf(os.Stderr, "reprise: draining: %d running, %d waiting\n", state.Running, state.Queued)

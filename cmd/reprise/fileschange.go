@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"reprise/client"
 )
@@ -11,17 +10,13 @@ import (
 func changeFile(ctx context.Context, asked *stops, c *connect, asJSON bool,
 	change func(context.Context, *client.Client) (client.File, error),
 ) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		file, err := change(ctx, server)
+		if err == nil && asJSON {
+			return printObject(file.Raw)
+		}
 		return err
-	}
-	file, err := change(ctx, server)
-	if err == nil && asJSON {
-		return printObject(file.Raw)
-	}
-	return err
+	})
 }
 
 // filesMkdirCmd makes a directory.
@@ -88,10 +83,6 @@ type filesRemoveCmd struct {
 // Run removes them all, as far as it can.
 func (c *filesRemoveCmd) Run(ctx context.Context, asked *stops) error {
 	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
-		var errs []error
-		for _, path := range c.Paths {
-			errs = append(errs, server.RemoveFile(ctx, serverPath(path), c.Recursive))
-		}
-		return errors.Join(errs...)
+		return each(c.Paths, func(path string) error { return server.RemoveFile(ctx, serverPath(path), c.Recursive) })
 	})
 }

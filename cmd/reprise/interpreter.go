@@ -165,11 +165,8 @@ type interpreterRemoveCmd struct {
 
 // Run ends them.
 func (c *interpreterRemoveCmd) Run(ctx context.Context, asked *stops) error {
-	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) (err error) {
-		for _, id := range c.IDs {
-			err = errors.Join(err, server.RemoveInterpreter(ctx, id))
-		}
-		return err
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		return each(c.IDs, func(id string) error { return server.RemoveInterpreter(ctx, id) })
 	})
 }
 

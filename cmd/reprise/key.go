@@ -268,12 +268,11 @@ type keyRevokeCmd struct {
 // Run revokes them, as many as it can.
 func (c *keyRevokeCmd) Run(ctx context.Context, asked *stops) error {
 	return c.use(ctx, asked, func(ctx context.Context, keys apiKeys) error {
-		var errs []error
-		for _, id := range c.IDs {
+		return each(c.IDs, func(id string) error {
 			if err := keys.Revoke(ctx, id); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", id, err))
+				return fmt.Errorf("%s: %w", id, err)
 			}
-		}
-		return errors.Join(errs...)
+			return nil
+		})
 	})
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"reprise/client"
@@ -31,18 +30,15 @@ func (c *removeCmd) Run(ctx context.Context, asked *stops) error {
 		case c.MCP:
 			remove = server.EndMCPSession
 		}
-		var errs []error
-		for _, name := range c.Names {
+		return each(c.Names, func(name string) error {
 			switch {
 			case !c.Session && isStreamName(name):
-				errs = append(errs, server.RemoveStream(ctx, name))
+				return server.RemoveStream(ctx, name)
 			case !c.Stream && !c.Session && !c.MCP && c.isStream(ctx, server, name):
-				errs = append(errs, fmt.Errorf("%s is a stream, not an execution; --stream removes it", name))
-			default:
-				errs = append(errs, remove(ctx, name))
+				return fmt.Errorf("%s is a stream, not an execution; --stream removes it", name)
 			}
-		}
-		return errors.Join(errs...)
+			return remove(ctx, name)
+		})
 	})
 }
 

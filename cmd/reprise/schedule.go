@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -193,10 +192,6 @@ type scheduleRemoveCmd struct {
 // Run removes them, as many as it can.
 func (c *scheduleRemoveCmd) Run(ctx context.Context, asked *stops) error {
 	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
-		var errs []error
-		for _, id := range c.IDs {
-			errs = append(errs, server.Schedules().Remove(ctx, id))
-		}
-		return errors.Join(errs...)
+		return each(c.IDs, func(id string) error { return server.Schedules().Remove(ctx, id) })
 	})
 }

@@ -167,7 +167,7 @@ func (c *storeSweepCmd) Run(ctx context.Context, asked *stops) error {
 		if c.Archive != "" {
 			return usage("--archive: the server that uses the store archives what it sweeps, if it was started with --archive")
 		}
-		var swept swept
+		var swept upkeep.Swept
 		if err := askJSON(ctx, server, http.MethodPost, "/v1/store/sweep", nil, &swept); err != nil {
 			return err
 		}
@@ -183,21 +183,12 @@ func (c *storeSweepCmd) Run(ctx context.Context, asked *stops) error {
 			if err != nil {
 				return err
 			}
-			return c.print(swept(result))
+			return c.print(upkeep.Swept(result))
 		})
 	})
 }
 
-// swept says what a sweep has removed.
-type swept struct {
-	Streams int64 `json:"streams"`
-	Events  int64 `json:"events"`
-	Bytes   int64 `json:"bytes"`
-	// Idle is the number of streams that were ended because they were idle.
-	Idle int64 `json:"idle"`
-}
-
-func (c *storeSweepCmd) print(s swept) error {
+func (c *storeSweepCmd) print(s upkeep.Swept) error {
 	if c.JSON {
 		return printObject(s)
 	}

@@ -220,10 +220,6 @@ type webhookRemoveCmd struct {
 // Run removes them, as many as it can.
 func (c *webhookRemoveCmd) Run(ctx context.Context, asked *stops) error {
 	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
-		var errs []error
-		for _, id := range c.IDs {
-			errs = append(errs, server.Webhooks().Remove(ctx, id))
-		}
-		return errors.Join(errs...)
+		return each(c.IDs, func(id string) error { return server.Webhooks().Remove(ctx, id) })
 	})
 }

@@ -19,19 +19,11 @@ func (a API) Routes(m *web.Mux) {
 	m.Handle("POST", "/v1/drain", identity.ScopeAdmin, nil, a.begin)
 }
 
-// stateBody is how far a server is.
-type stateBody struct {
-	Draining bool      `json:"draining"`
-	Since    wire.Time `json:"since"`
-	Until    wire.Time `json:"until"`
-	Running  int       `json:"running"`
-	Queued   int       `json:"queued"`
-}
-
 func (a API) answer(x *web.Exchange, status int) error {
 	s := a.Drain.State()
-	return x.Answer(status, stateBody{
-		!s.Since.IsZero(), wire.At(s.Since), wire.At(s.Until), s.Running, s.Queued,
+	return x.Answer(status, wire.Drain{
+		Draining: !s.Since.IsZero(), Since: wire.At(s.Since), Until: wire.At(s.Until),
+		Running: s.Running, Queued: s.Queued,
 	})
 }
 

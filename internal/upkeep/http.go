@@ -54,8 +54,8 @@ func (a API) stats(x *web.Exchange) error {
 	return x.Answer(http.StatusOK, stats)
 }
 
-// sweptBody is the result of a sweep.
-type sweptBody struct {
+// Swept says what a sweep has removed.
+type Swept struct {
 	Streams int64 `json:"streams"`
 	Events  int64 `json:"events"`
 	Bytes   int64 `json:"bytes"`
@@ -69,7 +69,7 @@ func (a API) sweep(x *web.Exchange) error {
 	if err != nil {
 		return err
 	}
-	return x.Answer(http.StatusOK, sweptBody(swept))
+	return x.Answer(http.StatusOK, Swept(swept))
 }
 
 // check reads everything and answers with a line for each fault, blank lines as heartbeats, and one last line:
