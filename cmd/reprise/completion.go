@@ -254,23 +254,23 @@ func (l *line) names(ctx context.Context) []candidate {
 var namesOf = map[string]func(context.Context, *client.Client) []candidate{
 	"interpreter": func(ctx context.Context, server *client.Client) []candidate {
 		list, _ := server.Interpreters(ctx)
-		return each(list, func(i *client.Interpreter) candidate { return candidate{i.ID, i.Language} })
+		return listed(list, func(i *client.Interpreter) candidate { return candidate{i.ID, i.Language} })
 	},
 	"key": func(ctx context.Context, server *client.Client) []candidate {
 		list, _ := server.Keys().List(ctx)
-		return each(list, func(k *client.Key) candidate { return candidate{k.ID, printable(k.Name)} })
+		return listed(list, func(k *client.Key) candidate { return candidate{k.ID, printable(k.Name)} })
 	},
 	"schedule": func(ctx context.Context, server *client.Client) []candidate {
 		list, _ := server.Schedules().List(ctx)
-		return each(list, func(s *client.Schedule) candidate { return candidate{s.ID, printable(s.Cron)} })
+		return listed(list, func(s *client.Schedule) candidate { return candidate{s.ID, printable(s.Cron)} })
 	},
 	"webhook": func(ctx context.Context, server *client.Client) []candidate {
 		list, _ := server.Webhooks().List(ctx)
-		return each(list, func(w *client.Webhook) candidate { return candidate{w.ID, printable(w.URL)} })
+		return listed(list, func(w *client.Webhook) candidate { return candidate{w.ID, printable(w.URL)} })
 	},
 }
 
-func each[T any](list []T, of func(*T) candidate) (found []candidate) {
+func listed[T any](list []T, of func(*T) candidate) (found []candidate) {
 	for i := range list {
 		found = append(found, of(&list[i]))
 	}
@@ -281,7 +281,7 @@ func each[T any](list []T, of func(*T) candidate) (found []candidate) {
 func pathNames(ctx context.Context, server *client.Client, path string) []candidate {
 	dir := path[:strings.LastIndexByte(path, '/')+1]
 	list, _ := server.ListFiles(ctx, strings.TrimSuffix(dir, "/"), completionLimit, "")
-	return each(list.Files, func(f *client.File) candidate {
+	return listed(list.Files, func(f *client.File) candidate {
 		if f.Type == "directory" {
 			return candidate{dir + f.Name() + "/", "directory"}
 		}

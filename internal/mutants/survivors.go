@@ -5,6 +5,11 @@ package main
 // survivorMutants are faults that the tests did not find at first.
 var survivorMutants = []mutant{
 	{
+		name: "a schedule that is disabled ends before it is told of", rule: "R10.12",
+		file: "internal/schedule/run.go", old: "context.WithoutCancel(ctx), mostDisabling", new: "ctx, mostDisabling",
+		pkg: "./internal/schedule", run: "TestDisablingOutlivesItsWorker",
+	},
+	{
 		name: "a lost epoch is remembered with a fork that is too late", rule: "G1 of lost events",
 		file: "live.go", old: "		fork = min(fork, old[i].Fork)\n", new: "		fork = old[i].Fork\n",
 		pkg: ".", run: "TestForkOfLostEpoch",

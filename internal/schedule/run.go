@@ -93,14 +93,19 @@ func (s *Schedules) runOnce(ctx context.Context, one *Schedule, owner reprise.Ow
 	}
 }
 
-// giveUp disables a schedule that can start nothing any more.
+// giveUp disables a schedule that can start nothing any more. ctx ends as soon as that is read, before it is answered.
 func (s *Schedules) giveUp(ctx context.Context, one *Schedule, reason string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), mostDisabling)
+	defer cancel()
 	_, err := s.Disable(ctx, one.Tenant, one.ID, reason)
 	if err == nil {
 		s.opts.Disabled(one, reason)
 	}
 	return err
 }
+
+// mostDisabling bounds the time that it takes to disable a schedule.
+const mostDisabling = 10 * time.Second
 
 // mayPass reports whether a failed start may succeed later.
 func mayPass(err error) bool {

@@ -231,8 +231,13 @@ func (h *Hooks) Test(ctx context.Context, tenant reprise.Tenant, id string) (Ans
 	return answer, nil
 }
 
-// disable disables a webhook.
+// mostDisabling bounds the time that it takes to disable a webhook.
+const mostDisabling = 10 * time.Second
+
+// disable disables a webhook. ctx ends as soon as that is read, before it is answered.
 func (h *Hooks) disable(ctx context.Context, hook *Hook, version uint64, reason string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), mostDisabling)
+	defer cancel()
 	off := *hook
 	off.Disabled = &Disabled{Since: time.Now().UTC().Truncate(time.Millisecond), Reason: reason}
 	err := h.known.Set(ctx, hook.ID, version, &off)
