@@ -333,18 +333,18 @@ var pythonMutants = []mutant{
 		pkg: "./sdk/python/tests/test_faults.py", run: "test_a_filtered_reader_moves",
 	},
 	{
-		name: "Python: a resumed response does not end the old one", rule: "R8.11",
+		name: "Python: a user reads the session of another one", rule: "R8.11",
 		file: "sdk/python/src/reprise/mcp/_exchange.py",
-		old:  "            before._taken.set()\n        self.store",
-		new:  "            pass\n        self.store",
-		pkg:  "./sdk/python/tests/test_mcp.py", run: "test_check_mcp",
+		old:  "principal=principal_of(scope))",
+		new:  `principal="")`,
+		pkg:  "./sdk/python/tests/test_mcp_store.py", run: "test_a_session_is_read_by_the_user_who_began_it",
 	},
 	{
-		name: "Python: a transport's store knows no session", rule: "R8.11",
+		name: "Python: a session of this process is served when the SDK refuses", rule: "R8.11",
 		file: "sdk/python/src/reprise/mcp/_bound.py",
-		old:  "            event_store = SessionStore(event_store, of)\n",
+		old:  "            _live[of.session] = self\n",
 		new:  "",
-		pkg:  "./sdk/python/tests/test_mcp.py", run: "test_a_store_of_others_around_ours",
+		pkg:  "./sdk/python/tests/test_mcp_store.py", run: "test_a_session_of_this_process_is_not_served_when_the_sdk_refuses",
 	},
 	{
 		name: "Python: streams of all tenants have the same names", rule: "R8.11",
@@ -358,6 +358,6 @@ var pythonMutants = []mutant{
 		file: "sdk/python/src/reprise/mcp/_messages.py",
 		old:  ` and str(message.get("id")) == own(stream)`,
 		new:  "",
-		pkg:  "./sdk/python/tests/test_mcp_store.py", run: "test_an_error_without_a_call",
+		pkg:  "./sdk/python/tests/test_mcp_store.py", run: "test_an_error_without_a_call_does_not_end_the_stream_of_the_server",
 	},
 }
