@@ -195,14 +195,3 @@ func TestForkOfLostEpoch(t *testing.T) {
 		}
 	}
 }
-
-// TestFirstBlockHasNoRoomForMore: many streams have one event, whose block takes what it needs. The next one has room.
-func TestFirstBlockHasNoRoomForMore(t *testing.T) {
-	first := newBlock(1, 30, nil)
-	if n := cap(first.buf); n < 30 || n > 64 {
-		t.Errorf("the first block has room for %d bytes, for an event of 30", n)
-	}
-	if n := cap(newBlock(2, 30, first).buf); n < minBlock-30 {
-		t.Errorf("the second block has room for %d bytes", n)
-	}
-}

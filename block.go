@@ -58,15 +58,14 @@ type Encoder interface {
 }
 
 // newBlock returns an empty block with room for size bytes, for events after those of before, which is nil for the
-// first block of a stream. That one has no more room, for many streams have one event. The others grow from minBlock to
-// maxBlock, by a part of what the stream has. So a quiet stream uses little memory, and little of it is for events that
-// may never come.
+// first block of a stream. Blocks grow from minBlock to maxBlock, by a part of what the stream has. So a quiet stream
+// uses little memory, and little of it is for events that may never come.
 func newBlock(first uint64, size int, before *block) *block {
-	held, room := 0, size
+	held := 0
 	if before != nil {
 		held = max(int(before.held), cap(before.buf))
-		room = max(size, min(max(held/growth, minBlock), maxBlock))
 	}
+	room := max(size, min(max(held/growth, minBlock), maxBlock))
 	switch {
 	case room < maxBlock:
 		room -= room % size // what is left could not be used by another batch of this size

@@ -126,11 +126,6 @@ var survivorMutants = []mutant{
 		pkg: "./internal/clienttest", run: "TestCasesTakeNoMemoryBeforeTheyRun",
 	},
 	{
-		name: "the first block of a stream has room for more", rule: "memory of a stream",
-		file: "block.go", old: "	held, room := 0, size\n", new: "	held, room := 0, max(size, minBlock)\n",
-		pkg: ".", run: "TestFirstBlockHasNoRoomForMore",
-	},
-	{
 		name: "the log gives each stream labels of its own", rule: "memory of a stream",
 		file: "store/logstore/append.go", old: "			fresh.Config, made.Config = *shared, *shared\n",
 		new: "			_ = shared\n",
