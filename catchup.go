@@ -238,7 +238,7 @@ func (lv *live) reconfigure(info *StreamInfo) {
 	if lv.info.End != nil && info.End != nil {
 		lv.info.End = info.End
 	}
-	lv.created, lv.retention = info.Config, info.Config.Retention.or(log.opts.Retention)
+	lv.retention = info.Config.Retention.or(log.opts.Retention)
 	log.usage.add(lv.charged, amount{bytes: lv.info.Overhead() - before})
 }
 

@@ -15,9 +15,8 @@ import (
 // as well are guarded by mu. Only the lane writes them, so the lane reads them without the lock.
 type live struct {
 	key       StreamKey
-	created   StreamConfig // as passed to Create, or changed by Configure
-	retention Retention    // with the defaults filled in
-	charged   *tally       // usage of the account or tenant that the stream is charged to
+	retention Retention // with the defaults filled in
+	charged   *tally    // usage of the account or tenant that the stream is charged to
 
 	lane *lane
 
@@ -68,7 +67,7 @@ var closedChan = func() chan struct{} {
 }()
 
 func newLive(info StreamInfo, defaults Retention, charged *tally, lane *lane) *live {
-	lv := &live{key: info.Key, created: info.Config, info: info, charged: charged, lane: lane, used: true}
+	lv := &live{key: info.Key, info: info, charged: charged, lane: lane, used: true}
 	lv.retention = info.Config.Retention.or(defaults)
 	lv.sizes.reset(&info)
 	return lv

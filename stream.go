@@ -405,7 +405,7 @@ func (l *Log) createOrFind(ctx context.Context, owner Owner, first *call, key St
 	}
 	// an ended one may come from an archive, and its name be free
 	if lv != nil && !l.Shared() && !lv.hasEnded() {
-		if !lv.created.EqualButAccount(config) {
+		if now := lv.state(); !now.Config.EqualButAccount(config) {
 			return nil, nil, false, errOtherConfig
 		}
 		return lv, nil, false, nil

@@ -130,4 +130,10 @@ var survivorMutants = []mutant{
 		new: "var kept = rewriters()\n\nfunc rewriters() []rewriter {\n",
 		pkg: "./internal/clienttest", run: "TestCasesTakeNoMemoryBeforeTheyRun",
 	},
+	{
+		name: "the log gives each stream labels of its own", rule: "memory of a stream",
+		file: "store/logstore/append.go", old: "			fresh.Config, made.Config = *shared, *shared\n",
+		new: "			_ = shared\n",
+		pkg: "./store/logstore", run: "TestCreateReturnsSharedConfiguration",
+	},
 }

@@ -123,6 +123,9 @@ func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 				return err
 			}
 		}
+		if shared := s.config(&fresh.Config); shared != nil { // the caller may keep the stream in memory
+			fresh.Config, made.Config = *shared, *shared
+		}
 		kept = made // an earlier group may have staged this call and found the stream
 		id, err := g.create(fresh)
 		if err == nil && first != nil {

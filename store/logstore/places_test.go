@@ -112,3 +112,22 @@ func TestConfigurationsAreShared(t *testing.T) {
 		t.Error("a configuration was changed")
 	}
 }
+
+// TestCreateReturnsSharedConfiguration: a Log that keeps many streams keeps the labels once.
+func TestCreateReturnsSharedConfiguration(t *testing.T) {
+	s, _ := openWithStream(t, newSimDisk())
+	var labels []map[string]string
+	for _, name := range []string{"x", "y"} {
+		info, err := s.Create(t.Context(), reprise.StreamInfo{
+			Key: testKey(name), Epoch: "e", Config: reprise.StreamConfig{Labels: map[string]string{"a": "b"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		labels = append(labels, info.Config.Labels)
+	}
+	labels[0]["seen"] = "" // which no caller may do
+	if _, seen := labels[1]["seen"]; !seen {
+		t.Error("each stream has labels of its own")
+	}
+}
