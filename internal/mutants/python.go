@@ -168,12 +168,6 @@ var pythonMutants = []mutant{
 		pkg: "./sdk/python/tests/test_faults.py", run: "test_a_missing_start_is_a_gap",
 	},
 	{
-		name: "Python: a filtered reader is told of a missing start twice", rule: "client rule 8",
-		file: "sdk/python/src/reprise/_flow.py", old: `headers.get("stream-missed") and`,
-		new: "False and",
-		pkg: checkClient + "./sdk/python/tests/service.py", run: "^gaps$",
-	},
-	{
 		name: "Python: the stream goes on before the fork", rule: "client rule 8",
 		file: "sdk/python/src/reprise/_flow.py", old: "        return gap.fork\n",
 		new: "        return gap.cursor\n",

@@ -165,12 +165,6 @@ var typeScriptMutants = []mutant{
 		pkg: "./sdk/typescript/test/follow.test.ts", run: "a missing start is a gap",
 	},
 	{
-		name: "TypeScript: a filtered reader is told of a missing start twice", rule: "client rule 8",
-		file: "sdk/typescript/src/follow.ts", old: "response.headers.has('Stream-Missed')",
-		new: "false",
-		pkg: checkClient + "./sdk/typescript/test/service.mjs", run: "^gaps$",
-	},
-	{
 		name: "TypeScript: the stream goes on before the fork", rule: "client rule 8",
 		file: "sdk/typescript/src/gap.ts", old: " ? formatCursor(fork) : event.cursor",
 		new: " ? event.cursor : event.cursor",
