@@ -20,7 +20,7 @@ import (
 // too that are behind when the last command ends, takes nothing new meanwhile, and has stopped afterwards.
 func TestDrainUnderReaders(t *testing.T) {
 	t.Parallel()
-	const readers, commands, half = 20, 3, 9000
+	const readers, commands, half = 20, 3, 8000
 	dir := t.TempDir()
 	v := newVictim(t, dir)
 	ctx, gate := t.Context(), filepath.Join(dir, "gate")
@@ -108,7 +108,7 @@ func behind(t *testing.T, address, dir string) *client.Client {
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
 		if err == nil {
-			err = conn.(*net.TCPConn).SetReadBuffer(16 << 10)
+			err = conn.(*net.TCPConn).SetReadBuffer(64 << 10)
 		}
 		return conn, err
 	}

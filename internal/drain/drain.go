@@ -14,11 +14,7 @@ import (
 	"reprise/internal/execution"
 )
 
-// lastReaders is how long a server waits, after its last command, for the readers that do not have all of its output:
-// there may be no other server that has it.
-const lastReaders = 30 * time.Second
-
-// look is the time between two looks at these readers.
+// look is the time between two looks at the readers that do not have all output yet.
 const look = 50 * time.Millisecond
 
 // Longest is the longest time that a server waits for its commands.
@@ -55,8 +51,8 @@ type State struct {
 	execution.Counts
 }
 
-// Begin takes no new commands from now on, and waits for those that were taken, for a time at most, and then for the
-// readers that do not have all of their output, half a minute at most and no longer than that time. Then Over is
+// Begin takes no new commands from now on, and waits for those that were taken, for a time at most, and within that
+// time for the readers that do not have all of their output: there may be no other server that has it. Then Over is
 // closed. Begun again, it waits for the new time. The error is reprise.ErrInvalid for a time that is not positive or
 // above Longest.
 func (d *Drain) Begin(atMost time.Duration) error {
@@ -107,10 +103,9 @@ func (d *Drain) wait(ctx context.Context, atMost time.Duration) {
 	close(d.over)
 }
 
-// letRead waits until nobody follows an execution any more. As all of them have ended, each reader ends by itself.
+// letRead waits until nobody follows an execution any more. As all of them have ended, each reader ends by itself, or is
+// closed because it takes nothing.
 func (d *Drain) letRead(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, lastReaders)
-	defer cancel()
 	ticks := time.NewTicker(look)
 	defer ticks.Stop()
 	for d.readers() > 0 {

@@ -114,6 +114,7 @@ export class Sessions {
           answered ||= answers(message)
           if (answers(message)) calls?.delete(message.id)
         }
+        if (response.writableNeedDrain) await once(response, 'drain', { signal: abort.signal }) // a slow reader
         at = page.nextCursor
         const live = streamId === standalone ? here : this.live.has(key)
         if (!page.hasMore && (calls ? calls.size === 0 : answered || !live) && streamId !== standalone) break
