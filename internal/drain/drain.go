@@ -103,8 +103,8 @@ func (d *Drain) wait(ctx context.Context, atMost time.Duration) {
 	close(d.over)
 }
 
-// letRead waits until nobody follows an execution any more. As all of them have ended, each reader ends by itself, or is
-// closed because it takes nothing.
+// letRead waits until nobody follows an execution any more. As all of them have ended, each reader ends by itself, or
+// is closed because it takes nothing.
 func (d *Drain) letRead(ctx context.Context) {
 	ticks := time.NewTicker(look)
 	defer ticks.Stop()
