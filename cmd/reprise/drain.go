@@ -24,7 +24,7 @@ type drainCmd struct {
 
 // Help is shown below the usage.
 func (*drainCmd) Help() string {
-	return `The server takes no new commands (503, shutting_down; /readyz says so too), answers readers on, and stops when no command runs any more, and its readers have all of its output, or when the time is over, as at TERM. Interpreters do not keep it. The verb returns when the server has stopped. It needs the scope admin.
+	return `The server takes no new commands (503, shutting_down; /readyz says so too), answers readers on, and stops when no command runs any more, and its readers have all of its output (they have a minute for it), or when the time is over, as at TERM. Interpreters do not keep it. The verb returns when the server has stopped. It needs the scope admin.
 
 A service manager that restarts the server whenever it ends starts it again: use its own stop, with --drain of "reprise serve".`
 }

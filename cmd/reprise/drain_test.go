@@ -20,7 +20,7 @@ import (
 // too that are behind when the last command ends, takes nothing new meanwhile, and has stopped afterwards.
 func TestDrainUnderReaders(t *testing.T) {
 	t.Parallel()
-	const readers, commands, half = 20, 3, 8000
+	const readers, commands, half = 20, 3, 6000
 	dir := t.TempDir()
 	v := newVictim(t, dir)
 	ctx, gate := t.Context(), filepath.Join(dir, "gate")
@@ -37,7 +37,7 @@ func TestDrainUnderReaders(t *testing.T) {
 	var fast, late sync.WaitGroup
 	for i := range readers {
 		c, wait, group := v.client, (chan struct{})(nil), &fast
-		if i%4 == 0 {
+		if i%7 == 0 {
 			c, wait, group = slow, ended, &late
 		}
 		group.Go(func() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -97,23 +98,18 @@ func rotatedKeys(path string, old []byte, forget bool) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if forget {
-		for line := range bytes.Lines(old) {
-			if bytes.HasPrefix(line, []byte(keys.IDs()[0]+" ")) {
-				return line, nil
-			}
+	if !forget {
+		secret := make([]byte, 32)
+		rand.Read(secret)
+		fresh := fmt.Sprintf("%s %s\n", rand.Text()[:8], base64.StdEncoding.EncodeToString(secret))
+		return append([]byte(fresh), old...), nil
+	}
+	for line := range bytes.Lines(old) {
+		if line = bytes.TrimSpace(line); bytes.HasPrefix(line, []byte(keys.IDs()[0]+" ")) {
+			return append(line, '\n'), nil
 		}
 	}
-	dir, err := os.MkdirTemp(filepath.Dir(path), ".rotate-*")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	if _, err := reprise.LoadKeyset(filepath.Join(dir, datadir.KeysFile)); err != nil {
-		return nil, err
-	}
-	fresh, err := os.ReadFile(filepath.Join(dir, datadir.KeysFile))
-	return append(fresh, old...), err
+	return nil, fmt.Errorf("%s: its first key was not found", path)
 }
 
 // namedPlace names the folder of the secrets.

@@ -14,6 +14,10 @@ import (
 	"reprise/internal/execution"
 )
 
+// lastReaders is how long a server waits, after its last command, for readers. Those of interpreters, which do not keep
+// the server, and of what other replicas run would not end.
+const lastReaders = time.Minute
+
 // look is the time between two looks at the readers that do not have all output yet.
 const look = 50 * time.Millisecond
 
@@ -52,9 +56,9 @@ type State struct {
 }
 
 // Begin takes no new commands from now on, and waits for those that were taken, for a time at most, and within that
-// time for the readers that do not have all of their output: there may be no other server that has it. Then Over is
-// closed. Begun again, it waits for the new time. The error is reprise.ErrInvalid for a time that is not positive or
-// above Longest.
+// time for the readers that do not have all of their output, a minute at most, since there may be no other server that
+// has it. Then Over is closed. Begun again, it waits for the new time. The error is reprise.ErrInvalid for a time that
+// is not positive or above Longest.
 func (d *Drain) Begin(atMost time.Duration) error {
 	if atMost <= 0 || atMost > Longest {
 		return fmt.Errorf("%w: a server drains for more than 0 and at most %v", reprise.ErrInvalid, Longest)
@@ -103,9 +107,10 @@ func (d *Drain) wait(ctx context.Context, atMost time.Duration) {
 	close(d.over)
 }
 
-// letRead waits until nobody follows an execution any more. As all of them have ended, each reader ends by itself, or
-// is closed because it takes nothing.
+// letRead waits until nobody follows an execution any more. Readers of what has ended end by themselves.
 func (d *Drain) letRead(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lastReaders)
+	defer cancel()
 	ticks := time.NewTicker(look)
 	defer ticks.Stop()
 	for d.readers() > 0 {

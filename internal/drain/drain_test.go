@@ -29,10 +29,12 @@ func (h host) Counts() execution.Counts { return execution.Counts{Running: 1} }
 
 func nobody() int { return 0 }
 
-// After the last command the server waits for its readers: until they have all, or for as long as it was told.
+// After the last command the server waits for its readers: until they have all, for a minute, or for as long as it was
+// told.
 func TestReadersHaveTheRest(t *testing.T) {
 	for _, c := range []struct{ atMost, reads, want time.Duration }{
 		{time.Hour, 3 * time.Second, 3 * time.Second},
+		{time.Hour, time.Hour, time.Minute},
 		{5 * time.Second, time.Hour, 5 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {

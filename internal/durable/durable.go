@@ -27,13 +27,17 @@ func Write(path string, data []byte) error {
 	return Rename(f.Name(), path)
 }
 
-// Replace is Write for a file that exists. It keeps its mode and its owner.
+// Replace is Write for a regular file that exists. It keeps its mode and its owner. The directory may belong to a user
+// who has put links into it: none is followed.
 func Replace(path string, data []byte) error {
-	info, err := os.Stat(path)
+	info, err := os.Lstat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "replace", Path: path, Err: errors.New("it is no regular file")}
+	}
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
 	if err != nil {
 		return err
 	}

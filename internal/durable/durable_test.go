@@ -124,3 +124,28 @@ func TestReplaceKeepsMode(t *testing.T) {
 		t.Errorf("the owner is %d:%d, and was %d:%d", user, group, wasUser, wasGroup)
 	}
 }
+
+// TestReplaceFollowsNoLink: neither that of a file nor one that waits for what is written beside it.
+func TestReplaceFollowsNoLink(t *testing.T) {
+	dir := t.TempDir()
+	path, other := filepath.Join(dir, "file"), filepath.Join(dir, "other")
+	for _, link := range []string{path + ".new", filepath.Join(dir, "link")} {
+		if err := errors.Join(os.WriteFile(other, []byte("other"), 0o644), os.Symlink(other, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Replace(path, []byte("new")); err != nil {
+		t.Error(err)
+	}
+	if err := Replace(filepath.Join(dir, "link"), []byte("new")); err == nil {
+		t.Error("a link was replaced")
+	}
+	info, err := os.Stat(other)
+	text, readErr := os.ReadFile(other)
+	if err := errors.Join(err, readErr); err != nil || string(text) != "other" || info.Mode() != 0o644 {
+		t.Errorf("%q with the mode %v, %v", text, info.Mode(), err)
+	}
+}

@@ -6,14 +6,20 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"os"
+	"path/filepath"
 	"time"
 
 	"reprise/internal/datadir"
+	"reprise/internal/durable"
 )
 
-// openProfiles serves the profiles of net/http/pprof on a socket in the data directory, which only the user of the
-// server can open: a profile of the heap has secrets in it.
+// openProfiles serves the profiles of net/http/pprof on a socket in the data directory. A profile of the heap has
+// secrets in it, and Landlock keeps no command of our user from a socket, so that callers show the secret of a file.
 func openProfiles(_ context.Context, n *Node) error {
+	secret, err := durable.Secret(filepath.Join(n.dir.Path, datadir.SecretFile))
+	if err != nil {
+		return err
+	}
 	dir, err := os.Open(n.dir.Path)
 	if err != nil {
 		return err
@@ -28,7 +34,15 @@ func openProfiles(_ context.Context, n *Node) error {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	knows := demand(secret)
+	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			if _, _, err := knows(r); err != nil {
+				http.Error(w, err.Error(), http.StatusUnauthorized)
+				return
+			}
+			mux.ServeHTTP(w, r)
+		})}
 	n.onClose(func() error { return errors.Join(server.Close(), dir.Close()) })
 	go func() { _ = server.Serve(listener) }() // which ends when it is closed
 	return nil
