@@ -9,6 +9,7 @@ import (
 	"reprise"
 	"reprise/internal/audit"
 	"reprise/internal/execution"
+	"reprise/internal/grants"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
 	"reprise/internal/memo"
@@ -106,6 +107,7 @@ func (o *Options) withDefaults() Options {
 type Server struct {
 	log    *reprise.Log
 	host   *execution.Host // nil for one of NewManagement
+	grants grants.Executions
 	gate   *identity.Gate
 	opts   Options
 	web    *web.Mux
@@ -149,7 +151,7 @@ func NewManagement(log *reprise.Log, gate *identity.Gate, opts *Options) (*Serve
 }
 
 func newServer(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts *Options) (s *Server, err error) {
-	s = &Server{log: log, host: host, gate: gate, opts: opts.withDefaults()}
+	s = &Server{log: log, host: host, gate: gate, grants: grants.Executions{Host: host}, opts: opts.withDefaults()}
 	s.appendKeys = openAppendKeys(log, s.opts.Logger)
 	if s.opts.Reads == nil {
 		s.opts.Reads = NewReads(log, &s.opts)

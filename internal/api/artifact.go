@@ -12,7 +12,7 @@ import (
 // readArtifact answers with a file that is kept with an execution, from an offset on or a range of it.
 func (s *Server) readArtifact(x *web.Exchange) error {
 	id := x.R.PathValue("id")
-	if err := s.mayUseExecution(x, identity.ScopeRead, id); err != nil {
+	if err := s.grants.MayUse(x, identity.ScopeRead, id); err != nil {
 		return err
 	}
 	offset, err := x.Query.Number("offset", 0, 0, 1<<63-1)

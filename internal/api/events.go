@@ -1,13 +1,14 @@
 package api
 
 import (
+	"reprise/internal/grants"
 	"reprise/internal/reads"
 	"reprise/internal/web"
 )
 
 func (s *Server) executionEvents(x *web.Exchange) error {
 	id := x.R.PathValue("id")
-	if err := s.mayReadExecution(x, id); err != nil {
+	if err := s.grants.MayRead(x, id); err != nil {
 		return err
 	}
 	stream, err := s.host.Stream(x.R.Context(), x.Who.Tenant, id)
@@ -31,7 +32,7 @@ func (s *Server) streamEvents(x *web.Exchange) error {
 	if err != nil {
 		return err
 	}
-	if err := mayReadStream(x, key); err != nil {
+	if err := grants.MayReadStream(x, key); err != nil {
 		return err
 	}
 	stream, err := s.log.Stream(x.R.Context(), key)

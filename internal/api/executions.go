@@ -12,6 +12,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/grants"
 	"reprise/internal/identity"
 	"reprise/internal/otlp"
 	"reprise/internal/problem"
@@ -112,7 +113,7 @@ func (s *Server) mayStart(x *web.Exchange, scope identity.Scope, req *execution.
 		return err
 	}
 	if req.Interpreter != "" {
-		return s.mayUseExecution(x, scope, req.Interpreter)
+		return s.grants.MayUse(x, scope, req.Interpreter)
 	}
 	return x.MayMake(scope, req.Session, "session")
 }
@@ -208,7 +209,7 @@ func (s *Server) takeReceipt(x *web.Exchange) error {
 		return err
 	}
 	id := x.R.PathValue("id")
-	if err := s.mayReadExecution(x, id); err != nil {
+	if err := s.grants.MayRead(x, id); err != nil {
 		return err
 	}
 	hold := s.host.Held(x.Who.Tenant, id, x.R.Header.Get(holdHeader))
@@ -225,7 +226,7 @@ func (s *Server) listExecutions(x *web.Exchange) error {
 		return err
 	}
 	q := execution.ListQuery{
-		Session: x.Query.Text("session"), Limit: limit, After: cursor, Allowed: sessionFilter(x),
+		Session: x.Query.Text("session"), Limit: limit, After: cursor, Allowed: grants.Sessions(x),
 	}
 	switch q.Status = x.Query.Text("status"); q.Status {
 	case "", execution.StatusQueued, execution.StatusRunning, execution.StatusEnded:
@@ -257,7 +258,7 @@ func (s *Server) listExecutions(x *web.Exchange) error {
 
 func (s *Server) showExecution(x *web.Exchange) error {
 	id := x.R.PathValue("id")
-	if err := s.mayReadExecution(x, id); err != nil {
+	if err := s.grants.MayRead(x, id); err != nil {
 		return err
 	}
 	e, err := s.host.Show(x.R.Context(), x.Who.Tenant, id)
@@ -282,7 +283,7 @@ func (s *Server) removeExecution(x *web.Exchange) error {
 	if err != nil {
 		return err
 	}
-	err = s.mayUseExecution(x, identity.ScopeControl, id)
+	err = s.grants.MayUse(x, identity.ScopeControl, id)
 	if err == nil {
 		err = s.host.Remove(x.R.Context(), x.Who.Tenant, id)
 	}
@@ -295,7 +296,7 @@ func (s *Server) removeExecution(x *web.Exchange) error {
 // configureExecution changes the retention and the labels of an execution.
 func (s *Server) configureExecution(x *web.Exchange) error {
 	id := x.R.PathValue("id")
-	if err := s.mayUseExecution(x, identity.ScopeControl, id); err != nil {
+	if err := s.grants.MayUse(x, identity.ScopeControl, id); err != nil {
 		return err
 	}
 	var body execution.Change
@@ -314,7 +315,7 @@ func (s *Server) configureExecution(x *web.Exchange) error {
 
 func (s *Server) signalExecution(x *web.Exchange) error {
 	id := x.R.PathValue("id")
-	if err := s.mayUseExecution(x, identity.ScopeControl, id); err != nil {
+	if err := s.grants.MayUse(x, identity.ScopeControl, id); err != nil {
 		return err
 	}
 	var body struct {
@@ -337,7 +338,7 @@ const maxScreen = 65535
 
 func (s *Server) executionScreen(x *web.Exchange) error {
 	id := x.R.PathValue("id")
-	if err := s.mayReadExecution(x, id); err != nil {
+	if err := s.grants.MayRead(x, id); err != nil {
 		return err
 	}
 	cols, err := x.Query.Number("cols", 0, 1, maxScreen)
@@ -361,7 +362,7 @@ func (s *Server) resizeExecution(x *web.Exchange) error {
 		return err
 	}
 	id := x.R.PathValue("id")
-	if err := s.mayUseExecution(x, identity.ScopeControl, id); err != nil {
+	if err := s.grants.MayUse(x, identity.ScopeControl, id); err != nil {
 		return err
 	}
 	if err := s.host.Resize(x.R.Context(), x.Who.Tenant, id, size); err != nil {
@@ -372,7 +373,7 @@ func (s *Server) resizeExecution(x *web.Exchange) error {
 
 func (s *Server) cancelExecution(x *web.Exchange) error {
 	id := x.R.PathValue("id")
-	if err := s.mayUseExecution(x, identity.ScopeControl, id); err != nil {
+	if err := s.grants.MayUse(x, identity.ScopeControl, id); err != nil {
 		return err
 	}
 	if err := s.host.Cancel(x.R.Context(), x.Who.Tenant, id); err != nil {
@@ -392,7 +393,7 @@ func (s *Server) writeStdin(x *web.Exchange) error {
 		return err
 	}
 	id := x.R.PathValue("id")
-	if err := s.mayUseExecution(x, identity.ScopeControl, id); err != nil {
+	if err := s.grants.MayUse(x, identity.ScopeControl, id); err != nil {
 		return err
 	}
 	body, err := x.Body(s.opts.MaxStdin)

@@ -7,6 +7,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution/interpreter"
+	"reprise/internal/grants"
 	"reprise/internal/identity"
 	"reprise/internal/web"
 )
@@ -61,7 +62,7 @@ func (s *Server) openInterpreter(x *web.Exchange) error {
 }
 
 func (s *Server) listInterpreters(x *web.Exchange) error {
-	list, err := interpreter.List(x.R.Context(), s.host, x.Who.Tenant, sessionFilter(x))
+	list, err := interpreter.List(x.R.Context(), s.host, x.Who.Tenant, grants.Sessions(x))
 	if err != nil {
 		return err
 	}
@@ -76,7 +77,7 @@ func (s *Server) listInterpreters(x *web.Exchange) error {
 
 func (s *Server) showInterpreter(x *web.Exchange) error {
 	id := x.R.PathValue("id")
-	if err := s.mayUseExecution(x, identity.ScopeRead, id); err != nil {
+	if err := s.grants.MayUse(x, identity.ScopeRead, id); err != nil {
 		return err
 	}
 	i, err := interpreter.Show(x.R.Context(), s.host, x.Who.Tenant, id)
@@ -92,7 +93,7 @@ func (s *Server) removeInterpreter(x *web.Exchange) error {
 	if err != nil {
 		return err
 	}
-	err = s.mayUseExecution(x, identity.ScopeControl, id)
+	err = s.grants.MayUse(x, identity.ScopeControl, id)
 	if err == nil {
 		_, err = interpreter.Show(x.R.Context(), s.host, x.Who.Tenant, id)
 	}
@@ -107,7 +108,7 @@ func (s *Server) removeInterpreter(x *web.Exchange) error {
 
 func (s *Server) interruptInterpreter(x *web.Exchange) error {
 	id := x.R.PathValue("id")
-	if err := s.mayUseExecution(x, identity.ScopeControl, id); err != nil {
+	if err := s.grants.MayUse(x, identity.ScopeControl, id); err != nil {
 		return err
 	}
 	if err := interpreter.Interrupt(x.R.Context(), s.host, x.Who.Tenant, id); err != nil {

@@ -8,6 +8,8 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/internal/execution"
+	"reprise/internal/grants"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
 	"reprise/internal/web"
@@ -112,7 +114,7 @@ func (s *Server) renewTicket(x *web.Exchange) error {
 		return web.BadRequest(identity.TicketParam, "a ticket is needed; POST /v1/tickets issues one")
 	}
 	name := x.Who.Only.Name
-	executionID, ofExecution := strings.CutPrefix(name, executionNamespace)
+	executionID, ofExecution := strings.CutPrefix(name, execution.Namespace)
 	if !ofExecution {
 		executionID = ""
 	}
@@ -130,7 +132,7 @@ func (s *Server) renewTicket(x *web.Exchange) error {
 // ticketStream finds the stream that a ticket is requested for, and its path.
 func (s *Server) ticketStream(x *web.Exchange, executionID, name string) (*reprise.Stream, string, error) {
 	if executionID != "" {
-		if err := s.mayReadExecution(x, executionID); err != nil {
+		if err := s.grants.MayRead(x, executionID); err != nil {
 			return nil, "", err
 		}
 		stream, err := s.host.Stream(x.R.Context(), x.Who.Tenant, executionID)
@@ -140,7 +142,7 @@ func (s *Server) ticketStream(x *web.Exchange, executionID, name string) (*repri
 		return nil, "", web.Unprocessable("stream", "the name of a stream holds no colon")
 	}
 	key := streamKey(x.Who.Tenant, name)
-	if err := mayReadStream(x, key); err != nil {
+	if err := grants.MayReadStream(x, key); err != nil {
 		return nil, "", err
 	}
 	stream, err := s.log.Stream(x.R.Context(), key)

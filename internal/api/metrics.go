@@ -208,13 +208,13 @@ func (m *Metrics) LogHooks() *reprise.Hooks {
 			}
 			m.readersOpened.Inc()
 			m.readers.Inc()
-			if key.Namespace() == executionNamespace {
+			if key.Namespace() == execution.Namespace {
 				m.outputReaders.Add(1)
 			}
 		},
 		ReaderClosed: func(key reprise.StreamKey) {
 			m.readers.Dec()
-			if key.Namespace() == executionNamespace {
+			if key.Namespace() == execution.Namespace {
 				m.outputReaders.Add(-1)
 			}
 		},

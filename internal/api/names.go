@@ -7,9 +7,6 @@ import (
 	"reprise/internal/web"
 )
 
-// executionNamespace is the namespace of the streams of executions.
-const executionNamespace = "execution:"
-
 // streamKey names a stream of a tenant.
 func streamKey(tenant reprise.Tenant, name string) reprise.StreamKey {
 	return reprise.StreamKey{Tenant: tenant, Name: name}

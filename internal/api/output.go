@@ -15,7 +15,7 @@ import (
 // because a Range needs an end, which is not known yet.
 func (s *Server) executionOutput(x *web.Exchange) error {
 	id, channel := x.R.PathValue("id"), path.Base(x.R.URL.Path)
-	if err := s.mayReadExecution(x, id); err != nil {
+	if err := s.grants.MayRead(x, id); err != nil {
 		return err
 	}
 	offset, err := x.Query.Number("offset", 0, 0, 1<<63-1)

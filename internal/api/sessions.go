@@ -6,6 +6,7 @@ import (
 
 	"reprise"
 	"reprise/internal/execution"
+	"reprise/internal/grants"
 	"reprise/internal/identity"
 	"reprise/internal/web"
 )
@@ -36,7 +37,7 @@ func (s *Server) listSessions(x *web.Exchange) error {
 		return err
 	}
 	page, err := s.host.Sessions(x.R.Context(), x.Who.Tenant,
-		execution.SessionQuery{Limit: limit, After: cursor, Allowed: sessionFilter(x)})
+		execution.SessionQuery{Limit: limit, After: cursor, Allowed: grants.Sessions(x)})
 	if err != nil {
 		return x.Query.ListError(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"reprise"
 	"reprise/client"
 	"reprise/internal/execution"
+	"reprise/internal/grants"
 	"reprise/internal/identity"
 	"reprise/internal/web"
 	"reprise/internal/wire"
@@ -149,7 +150,7 @@ func (s *Server) stream(x *web.Exchange, scope identity.Scope) (*reprise.Stream,
 		return nil, err
 	}
 	if !x.Who.MayOn(scope, key.Name) {
-		return nil, notYours(key)
+		return nil, grants.NotFound(key)
 	}
 	return s.log.Stream(x.R.Context(), key)
 }

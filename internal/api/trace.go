@@ -98,7 +98,7 @@ func (e *executionSpans) finished(traceParent string, key reprise.StreamKey, out
 		span.Fail(string(outcome))
 	}
 	span.End(time.Now(),
-		otlp.Attribute{Name: "reprise.execution", Value: key.Name[len(executionNamespace):]},
+		otlp.Attribute{Name: "reprise.execution", Value: key.Name[len(execution.Namespace):]},
 		otlp.Attribute{Name: "reprise.tenant", Value: string(key.Tenant)},
 		otlp.Attribute{Name: "reprise.outcome", Value: string(outcome)},
 	)

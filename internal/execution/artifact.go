@@ -22,7 +22,7 @@ const artifactNamespace = "artifacts:"
 
 // artifactsOf is the stream of the artifacts of an execution.
 func artifactsOf(key reprise.StreamKey) reprise.StreamKey {
-	return reprise.StreamKey{Tenant: key.Tenant, Name: artifactNamespace + key.Name[len(namespace):]}
+	return reprise.StreamKey{Tenant: key.Tenant, Name: artifactNamespace + key.Name[len(Namespace):]}
 }
 
 func (r *Request) checkArtifacts() error {

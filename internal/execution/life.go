@@ -93,7 +93,7 @@ type Run struct {
 func newRun(h *Host, key reprise.StreamKey, req Request, plan *isolation.Plan) *Run {
 	r := &Run{
 		Decision: command.NewDecision(), done: make(chan struct{}), host: h, key: key,
-		id: strings.TrimPrefix(key.Name, namespace), session: req.Session, request: req, isolation: plan,
+		id: strings.TrimPrefix(key.Name, Namespace), session: req.Session, request: req, isolation: plan,
 		holder: quota.Holder{Account: quota.Account{Tenant: key.Tenant}}, created: time.Now(),
 	}
 	r.turn, r.ready = make(chan struct{}), make(chan struct{})

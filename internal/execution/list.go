@@ -63,7 +63,7 @@ func (h *Host) List(ctx context.Context, tenant reprise.Tenant, q ListQuery) (Li
 		return h.listExpired(ctx, tenant, &q, ListPage{}, below)
 	}
 	page, size := ListPage{Next: q.After}, int64(0)
-	of := reprise.ListQuery{Tenant: tenant, Namespace: namespace}
+	of := reprise.ListQuery{Tenant: tenant, Namespace: Namespace}
 	match := func(info *reprise.StreamInfo) (Execution, bool) {
 		x := h.view(info, h.find(info.Key))
 		return x, q.matches(&x)
@@ -196,7 +196,7 @@ func (h *Host) Select(ctx context.Context, tenant reprise.Tenant, match func(*Ex
 func (h *Host) each(ctx context.Context, tenant reprise.Tenant, match func(*Execution) bool) (
 	found []Execution, err error,
 ) {
-	query := reprise.ListQuery{Tenant: tenant, Namespace: namespace}
+	query := reprise.ListQuery{Tenant: tenant, Namespace: Namespace}
 	err = eachStream(ctx, h.log, query, func(info *reprise.StreamInfo) error {
 		if x := h.view(info, h.find(info.Key)); match(&x) {
 			found = append(found, x)

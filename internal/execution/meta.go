@@ -19,11 +19,11 @@ import (
 // the rule of Log.Create, same configuration same stream, other configuration
 // conflict, is what makes starting idempotent.
 
-// namespace begins the names of the streams of executions.
-const namespace = "execution:"
+// Namespace begins the names of the streams of executions.
+const Namespace = "execution:"
 
 func keyOf(tenant reprise.Tenant, id string) reprise.StreamKey {
-	return reprise.StreamKey{Tenant: tenant, Name: namespace + id}
+	return reprise.StreamKey{Tenant: tenant, Name: Namespace + id}
 }
 
 const (

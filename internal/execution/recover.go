@@ -83,7 +83,7 @@ func (h *Host) forgotten(ctx context.Context, info *reprise.StreamInfo) error {
 // unended are the streams of all tenants' executions that have no end.
 func (h *Host) unended(ctx context.Context) ([]reprise.StreamInfo, error) {
 	var open []reprise.StreamInfo
-	err := eachStream(ctx, h.log, reprise.ListQuery{Namespace: namespace}, func(info *reprise.StreamInfo) error {
+	err := eachStream(ctx, h.log, reprise.ListQuery{Namespace: Namespace}, func(info *reprise.StreamInfo) error {
 		if info.End == nil {
 			open = append(open, *info)
 		}

@@ -94,7 +94,7 @@ func (r *record) execution() Execution {
 		Labels: map[string]string{}, Created: Time{Time: time.UnixMilli(r.Created)}, Ended: timeOf(r.Ended),
 		Started: timeOf(r.Started), Expired: true,
 	}}
-	if id, ok := strings.CutPrefix(r.name, namespace); ok {
+	if id, ok := strings.CutPrefix(r.name, Namespace); ok {
 		x.ID = id
 	}
 	if r.Kept > 0 && r.Kept <= time.Now().UnixMilli() {
@@ -283,7 +283,7 @@ func (h *Host) remember(ctx context.Context, info *reprise.StreamInfo, e *ending
 	list := []record{r}
 	if name := keyIn(&info.Config); name != "" && e.Outcome == Exited && e.ExitCode != nil && *e.ExitCode == 0 {
 		list[0].Key = h.streamOfKey(info.Key.Tenant, name).Name
-		r.ID, r.name = strings.TrimPrefix(r.name, namespace), list[0].Key
+		r.ID, r.name = strings.TrimPrefix(r.name, Namespace), list[0].Key
 		list = append(list, r)
 	}
 	return h.names.note(ctx, info.Key.Tenant, list)
@@ -316,7 +316,7 @@ func (h *Host) forgetName(ctx context.Context, key reprise.StreamKey) error {
 	if q.found.Key != "" {
 		of := recall{key: reprise.StreamKey{Tenant: key.Tenant, Name: q.found.Key}}
 		err := h.names.recall(ctx, &of)
-		if err == nil && of.found != nil && namespace+of.found.ID == key.Name {
+		if err == nil && of.found != nil && Namespace+of.found.ID == key.Name {
 			err = h.names.forget(ctx, of.key)
 		}
 		if err != nil {

@@ -129,7 +129,7 @@ func (h *Host) startedIn(ctx context.Context, s *reprise.Stream) string {
 // view returns the execution whose stream is info and whose run, if it has not ended, is r, without the window.
 func (h *Host) view(info *reprise.StreamInfo, r *Run) Execution {
 	x := Execution{Driver: info.Config.Labels[labelDriver], tail: info.Tail, size: info.Overhead()}
-	x.ID = strings.TrimPrefix(info.Key.Name, namespace)
+	x.ID = strings.TrimPrefix(info.Key.Name, Namespace)
 	x.Session, x.Labels = info.Config.Labels[labelSession], requestLabels(info.Config.Labels)
 	x.Created, x.Status = Time{Time: info.Created}, StatusRunning
 	var m meta

@@ -22,12 +22,12 @@ var identityMutants = []mutant{
 	},
 	{
 		name: "a prefix does not hide executions of other sessions", rule: "R10.2",
-		file: "internal/api/grants.go", old: "err == nil && !allowed(session)", new: "false && !allowed(session)",
+		file: "internal/grants/grants.go", old: "err == nil && !allowed(session)", new: "false && !allowed(session)",
 		pkg: "./internal/api", run: "TestScopePrefixHidesOtherNames",
 	},
 	{
 		name: "the time of a refusal tells what exists", rule: "R10.2",
-		file: "internal/api/grants.go",
+		file: "internal/grants/grants.go",
 		old:  "		identity.EvenOut(x.R.Context(), begun)\n", new: "		_ = begun\n",
 		pkg: "./internal/api", run: "TestAnswersTakeTheSameTime",
 	},

@@ -120,7 +120,7 @@ var serverMutants = []mutant{
 	{
 		name: "a prefix does not bound the sessions that are read",
 		rule: "G8",
-		file: "internal/api/grants.go",
+		file: "internal/grants/grants.go",
 		old:  "return x.Who.MayReadAs(key, session) })",
 		new:  "return key.Name != session })",
 		pkg:  "./internal/api",
