@@ -76,6 +76,10 @@ race-all: ## all Go tests with the race detector, in random order
 clients: ## every client through the suite of reprise check-client: cut at every byte, 300 times in 20,000 events, servers killed
 	scripts/check-clients
 
+.PHONY: faces
+faces: ## SDKs of other systems, unchanged, through cuts and a SIGKILL of the server
+	examples/faces/execd.sh
+
 .PHONY: rust-client
 rust-client: ## the example in Rust through the suite; it needs cargo
 	scripts/check-clients rust

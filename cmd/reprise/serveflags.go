@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"strings"
 	"time"
 )
 
@@ -48,6 +49,7 @@ type commandFlags struct {
 	isolationFlags       `embed:""`
 	PassEnv              []string `placeholder:"NAME" help:"Variable of the server's environment that every command gets. May be repeated."`
 	filesFlags           `embed:""`
+	Face                 []string      `placeholder:"NAME[=/PATH]" help:"Serve clients of another system, below /NAME or another path: execd (the SDKs of OpenSandbox). May be repeated. Default: none."`
 	MaxRunning           int           `placeholder:"N" help:"Maximum number of running executions; others wait. Default: 64."`
 	MaxRunningPerSession int           `placeholder:"N" help:"Maximum number of running executions of one session. Default: no limit per session."`
 	MaxQueued            int           `placeholder:"N" help:"Maximum number of waiting executions. Default: 1000."`
@@ -63,4 +65,17 @@ type commandFlags struct {
 type logFlags struct {
 	LogFormat string     `enum:"text,json" default:"text" placeholder:"FORMAT" help:"Form of the log on stderr: text or json. Default: ${default}."`
 	LogLevel  slog.Level `default:"info" placeholder:"LEVEL" help:"debug, info (one line per request), warn or error. Default: ${default}."`
+}
+
+// faces returns the prefixes of faces by their names, "" for the default.
+func (c *commandFlags) faces() (map[string]string, error) {
+	faces := map[string]string{}
+	for _, text := range c.Face {
+		name, prefix, _ := strings.Cut(text, "=")
+		if _, twice := faces[name]; twice {
+			return nil, usage("--face %s is given twice", name)
+		}
+		faces[name] = prefix
+	}
+	return faces, nil
 }

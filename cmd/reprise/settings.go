@@ -106,6 +106,9 @@ func (c *serveCmd) settings(ctx context.Context, logger *slog.Logger) (*node.Opt
 	o.Isolation = func() (isolation.Config, error) { return c.isolate(logger, c.Data, secrets...) }
 	o.Files = func() (map[string]string, error) { return c.directories(append(secrets, c.Hide...)...) }
 	var err error
+	if o.Faces, err = c.faces(); err != nil {
+		return nil, err
+	}
 	if o.Executions, err = c.executions(); err != nil {
 		return nil, err
 	}

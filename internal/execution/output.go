@@ -14,10 +14,11 @@ import (
 	"reprise/internal/wire"
 )
 
-// The channels of an execution, which are the types of its output events.
+// The channels of an execution, which are the types of its output events, and both of them in the order of the events.
 const (
 	Stdout = "stdout"
 	Stderr = "stderr"
+	Both   = "output"
 )
 
 // Output is one channel of an execution as it was when Host.Output was called:
@@ -60,12 +61,12 @@ func (e *LostError) Problem(string) problem.Problem {
 // Unwrap returns reprise.ErrExpired.
 func (e *LostError) Unwrap() error { return reprise.ErrExpired }
 
-// Output returns a channel, Stdout or Stderr, of an execution. If the window has lost its beginning, Output reads all
-// kept events to determine the size of the lost part. The error is reprise.ErrInvalid for another channel,
+// Output returns a channel, Stdout, Stderr or Both, of an execution. If the window has lost its beginning, Output reads
+// all kept events to determine the size of the lost part. The error is reprise.ErrInvalid for another channel,
 // reprise.ErrExpired if the kept range is unknown because the execution was lost, or an error of Show.
 func (h *Host) Output(ctx context.Context, tenant reprise.Tenant, id, channel string) (*Output, error) {
-	if channel != Stdout && channel != Stderr {
-		return nil, invalid("channel", "%q is not %s or %s", channel, Stdout, Stderr)
+	if channel != Stdout && channel != Stderr && channel != Both {
+		return nil, invalid("channel", "%q is not %s, %s or %s", channel, Stdout, Stderr, Both)
 	}
 	s, err := h.Stream(ctx, tenant, id)
 	if err != nil {
@@ -75,12 +76,20 @@ func (h *Host) Output(ctx context.Context, tenant reprise.Tenant, id, channel st
 	return o, o.look(ctx)
 }
 
-// bytesOf is the count of one channel.
+// bytesOf is the count of a channel.
 func bytesOf(b Bytes, channel string) int64 {
-	if channel == Stdout {
+	switch channel {
+	case Stdout:
 		return b.Stdout
+	case Stderr:
+		return b.Stderr
 	}
-	return b.Stderr
+	return b.Stdout + b.Stderr
+}
+
+// has reports whether an event is output of the channel.
+func (o *Output) has(e *reprise.Event) bool {
+	return e.Type == o.channel || o.channel == Both && (e.Type == Stdout || e.Type == Stderr)
 }
 
 // look finds out what there is now.
@@ -218,7 +227,7 @@ func (o *Output) Copy(ctx context.Context, w io.Writer, offset, length int64, fo
 			return c.done, o.lost(ctx, err, offset+c.done)
 		}
 		for e := range events.All() {
-			if e.Type != o.channel {
+			if !o.has(&e) {
 				continue
 			}
 			if err := c.copy(e.Data); err != nil || c.left == 0 {

@@ -50,6 +50,10 @@ type File struct {
 	Line int    `json:"line,omitempty"`
 	Text string `json:"text,omitempty"`
 
+	// UID and GID are the numbers of its owner and group, -1 where the system has none.
+	UID int `json:"-"`
+	GID int `json:"-"`
+
 	raw   string // the path with all bytes
 	inode [2]uint64
 	// changed is the time of the last change of the file or its metadata. unsettled means that the file was read so
@@ -70,6 +74,7 @@ func newFileAt(dir *root, raw, rel string, info fs.FileInfo) File {
 		Path: raw, Type: typeOf(info.Mode()), Mode: fmt.Sprintf("%04o", info.Mode().Perm()),
 		Modified: wire.Time{Time: info.ModTime()}, raw: raw, inode: [2]uint64{device, inode}, changed: changed,
 	}
+	f.UID, f.GID = ownersOf(info)
 	if !utf8.ValidString(raw) {
 		f.Path = strings.ToValidUTF8(raw, "\uFFFD")
 		f.PathBase64 = base64.StdEncoding.EncodeToString([]byte(raw))

@@ -45,10 +45,10 @@ func (a API) Routes(m *web.Mux) {
 	m.Handle("DELETE", filesPath+"/watches/{id}", write, nil, a.removeWatch)
 }
 
-// roots returns the roots for a sender that may use  These belong to the operator's tenant. A sender whose
+// For returns the roots for a sender that may use them. They belong to the operator's tenant. A sender whose
 // scope is limited to some names may not use them, because files have no session.
-func (a API) roots(x *web.Exchange) (*Roots, error) {
-	if x.Who.Tenant != reprise.DefaultTenant || !x.Who.MayAll(x.Scope) {
+func (a API) For(x *web.Exchange) (*Roots, error) {
+	if a.Roots == nil || x.Who.Tenant != reprise.DefaultTenant || !x.Who.MayAll(x.Scope) {
 		return nil, fmt.Errorf("%w: there are no files", reprise.ErrNotFound)
 	}
 	return a.Roots, nil
@@ -82,7 +82,7 @@ func filePage(q web.Query) (limit int, after string, err error) {
 }
 
 func (a API) list(x *web.Exchange) error {
-	roots, err := a.roots(x)
+	roots, err := a.For(x)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (a API) list(x *web.Exchange) error {
 }
 
 func (a API) search(x *web.Exchange) error {
-	roots, err := a.roots(x)
+	roots, err := a.For(x)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (a API) search(x *web.Exchange) error {
 }
 
 func (a API) show(x *web.Exchange) error {
-	roots, err := a.roots(x)
+	roots, err := a.For(x)
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (a API) show(x *web.Exchange) error {
 }
 
 func (a API) remove(x *web.Exchange) error {
-	roots, err := a.roots(x)
+	roots, err := a.For(x)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (a API) remove(x *web.Exchange) error {
 
 // changeFile answers with the file that results from the change in the body B.
 func changeFile[B any](a API, x *web.Exchange, change func(*Roots, *B) (File, error)) error {
-	roots, err := a.roots(x)
+	roots, err := a.For(x)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 // readFile answers with a file, or a range of it. Every byte of the answer belongs to the version in ETag: if the file
 // changes meanwhile, the answer ends early.
 func (a API) read(x *web.Exchange) error {
-	roots, err := a.roots(x)
+	roots, err := a.For(x)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func uploadOf(q web.Query) (u Upload, err error) {
 
 // writeFile takes a file, or bytes of one from an offset on.
 func (a API) write(x *web.Exchange) error {
-	roots, err := a.roots(x)
+	roots, err := a.For(x)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func uploadError(err error) error {
 
 // showUpload answers with the progress of an upload.
 func (a API) showUpload(x *web.Exchange) error {
-	roots, err := a.roots(x)
+	roots, err := a.For(x)
 	if err != nil {
 		return err
 	}

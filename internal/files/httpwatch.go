@@ -46,7 +46,7 @@ func (a API) startWatch(x *web.Exchange) error {
 
 // watchesOf returns the watches for whom they are there.
 func (a API) watchesOf(x *web.Exchange) (*Watches, error) {
-	if _, err := a.roots(x); err != nil {
+	if _, err := a.For(x); err != nil {
 		return nil, err
 	}
 	if a.Watches == nil {

@@ -93,7 +93,7 @@ func (in *root) names(rel string) (*root, []string, error) {
 	if rel == "." {
 		names = slices.DeleteFunc(names, func(name string) bool { return name == stagingDir })
 	}
-	return &root{in.name, opened}, names, nil
+	return &root{name: in.name, Root: opened}, names, nil
 }
 
 // entries returns the names in a directory in order.

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
+	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,6 +38,7 @@ type Roots struct {
 // root is a directory of Roots.
 type root struct {
 	name string
+	dir  string // its absolute path, "" for a directory below a root
 	*os.Root
 }
 
@@ -53,7 +57,10 @@ func Open(directories map[string]string, opts *Options) (*Roots, error) {
 		if err != nil {
 			return nil, errors.Join(err, r.Close())
 		}
-		r.byName[name] = &root{name, opened}
+		r.byName[name] = &root{name: name, Root: opened}
+		if r.byName[name].dir, err = filepath.Abs(directory); err != nil {
+			return nil, errors.Join(err, r.Close())
+		}
 	}
 	r.sweepUploads(time.Now())
 	return r, nil
@@ -76,6 +83,30 @@ func (r *Roots) Close() error {
 		errs = append(errs, in.Root.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// Locate returns the path with which a file is named here by its absolute path on the server, and false if it is below
+// no root. Of nested roots it is the innermost. Symbolic links are not followed.
+func (r *Roots) Locate(absolute string) (p string, ok bool) {
+	absolute = path.Clean(absolute)
+	best := ""
+	for name, in := range r.byName {
+		rel, below := strings.CutPrefix(absolute, strings.TrimSuffix(in.dir, "/"))
+		if !below || rel != "" && rel[0] != '/' || ok && len(in.dir) <= len(best) {
+			continue
+		}
+		p, ok, best = path.Join(name, rel), true, in.dir
+	}
+	return p, ok
+}
+
+// Absolute returns the absolute path of a file on the server by its path here.
+func (r *Roots) Absolute(p string) string {
+	name, rel, _ := strings.Cut(p, "/")
+	if in := r.byName[name]; in != nil {
+		return path.Join(in.dir, rel)
+	}
+	return ""
 }
 
 // Names returns the names of the roots in order.

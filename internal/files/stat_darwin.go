@@ -14,3 +14,11 @@ func identityOf(info fs.FileInfo) (device, inode uint64, changed time.Time) {
 	}
 	return uint64(st.Dev), st.Ino, time.Unix(st.Ctimespec.Unix())
 }
+
+// ownersOf returns the numbers of the owner and the group of a file.
+func ownersOf(info fs.FileInfo) (uid, gid int) {
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(st.Uid), int(st.Gid)
+	}
+	return -1, -1
+}

@@ -26,6 +26,7 @@ import (
 	"reprise/internal/datadir"
 	"reprise/internal/drain"
 	"reprise/internal/execution"
+	"reprise/internal/files"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
 	"reprise/internal/isolation"
@@ -82,6 +83,8 @@ type Options struct {
 	Executions execution.Options
 	// Files returns the directories of clients by name. Nil for none.
 	Files func() (map[string]string, error)
+	// Faces are the faces for clients of other systems, by their names, with the prefixes of their paths.
+	Faces map[string]string
 
 	// MCPVersions are the versions of the Model Context Protocol that are served over HTTP, and ResponseAge is the age
 	// at which a response to a call is closed, to be resumed. Defaults: those of mcphttp. CallGrace is how long a run
@@ -151,6 +154,7 @@ type Node struct {
 	drain     *drain.Drain
 	gate      *identity.Gate
 	reads     *reads.Service
+	files     files.API // without Roots if no directories are offered
 	tools     *mcpEndpoint
 	upstreams []*gatewayEndpoint
 	webhooks  *webhook.Hooks

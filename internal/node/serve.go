@@ -41,8 +41,8 @@ func Serve(ctx context.Context, o *Options) (*Node, error) {
 func serveParts() []Part {
 	return []Part{
 		withConsole, openTracer, openStore, openQuotas, openLog, openMember, openKeys, openAudit, openLogins, openGate,
-		openProfiles, openHost, separateTenants, openDrain, openReads, openUpkeep, openFiles, openTools, openWindows,
-		openWebhooks, openSchedules, openRoster, manageKeys, manageAudit, openDuties, openMeter, openAPI,
+		openProfiles, openHost, separateTenants, openDrain, openReads, openUpkeep, openFiles, openFaces, openTools,
+		openWindows, openWebhooks, openSchedules, openRoster, manageKeys, manageAudit, openDuties, openMeter, openAPI,
 	}
 }
 
@@ -145,7 +145,8 @@ func openFiles(_ context.Context, n *Node) error {
 		return err
 	}
 	n.onClose(watches.Close)
-	n.routes = append(n.routes, files.API{Roots: roots, Watches: watches, Reads: n.reads, Quotas: n.quotas.Book})
+	n.files = files.API{Roots: roots, Watches: watches, Reads: n.reads, Quotas: n.quotas.Book}
+	n.routes = append(n.routes, n.files)
 	return nil
 }
 

@@ -86,6 +86,11 @@ func (m *Mux) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set(UploadOffset, strconv.FormatInt(*p.Offset, 10))
 	}
 	m.AllowWrite(w)
+	if face := recordOf(w).face; face != nil {
+		recordOf(w).NoteProblem(p.Code)
+		face.Refuse(w, err, &p)
+		return
+	}
 	_ = problem.Write(w, p)
 }
 

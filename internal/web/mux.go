@@ -40,6 +40,8 @@ const (
 	Unrecorded
 	// Follows: its response may go on for as long as a stream, and be parked meanwhile.
 	Follows
+	// AnyQuery: it reads its parameters itself, from the URL.
+	AnyQuery
 )
 
 // route is one operation of the API. The same list is in openapi.yaml.
@@ -98,6 +100,7 @@ type Mux struct {
 	opts  Options
 	paths map[string]*operations
 	mux   *http.ServeMux
+	faces []*Face
 
 	draining context.Context // done from Drain on
 	drain    context.CancelCauseFunc
@@ -333,6 +336,9 @@ func (m *Mux) admit(x *Exchange, rt *route) error {
 	if httpserver.IsEncoded(x.R) {
 		x.W.Header().Set("Accept-Encoding", "identity")
 		return InvalidStatus(http.StatusUnsupportedMediaType, "the body has a Content-Encoding, and none is read")
+	}
+	if rt.has(AnyQuery) {
+		return nil
 	}
 	var err error
 	x.Query, err = parseQuery(x.R.URL.RawQuery, rt.query)

@@ -21,6 +21,7 @@ type record struct {
 	route string // the path of the route with its wildcards
 	span  *otlp.Span
 	seat  *park.Seat // nil for a response that is not parked
+	face  *Face      // nil for our own API
 	ends  []func()   // called when the response ends, the last first
 	room  [4]func()  // for ends
 	// deadline is that of writes in Unix nanoseconds, 0 for none.
@@ -83,6 +84,7 @@ func (m *Mux) serve(w http.ResponseWriter, r *http.Request) {
 	defer done()
 	rec := &record{route: "none"}
 	rec.Init(w, r)
+	m.turn(rec, r)
 	r = m.beginSpan(rec, r)
 	defer func() {
 		v := recover()

@@ -1,0 +1,39 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+
+	"reprise/internal/problem"
+)
+
+// Face is a part of the paths that speaks to the clients of another system: they show their credentials in a header of
+// their own, and expect refusals in another form.
+type Face struct {
+	// Prefixes are what its paths begin with.
+	Prefixes []string
+	// Credential is the header of a credential. A request without it, or with Authorization, is identified as usual.
+	Credential string
+	// Refuse answers a request that is refused because of err. p is its problem; status and Retry-After are those of p
+	// unless the other system has its own.
+	Refuse func(w http.ResponseWriter, err error, p *problem.Problem)
+}
+
+// AddFace makes the paths below the prefixes of f those of a Face. They are added by Handle.
+func (m *Mux) AddFace(f *Face) { m.faces = append(m.faces, f) }
+
+// turn lets a request be answered by the Face that its path is of.
+func (m *Mux) turn(rec *record, r *http.Request) {
+	for _, f := range m.faces {
+		for _, prefix := range f.Prefixes {
+			if strings.HasPrefix(r.URL.Path, prefix) {
+				rec.face = f
+				// One that is there twice is none: see httpserver.RepeatedHeader.
+				if shown := r.Header.Values(f.Credential); len(shown) == 1 && r.Header.Get("Authorization") == "" {
+					r.Header.Set("Authorization", "Bearer "+shown[0])
+				}
+				return
+			}
+		}
+	}
+}
