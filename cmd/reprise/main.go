@@ -62,6 +62,7 @@ type cli struct {
 	Schedule scheduleCmd `group:"Automation:" cmd:"" help:"Run commands on the server at set times."`
 
 	MCP      mcpCmd      `group:"Model Context Protocol:" cmd:"" name:"mcp" help:"Run commands for a client of the Model Context Protocol, over stdin and stdout."`
+	Relay    relayCmd    `group:"Server:" cmd:"" help:"Make the streaming answers of any HTTP backend resumable, without changing it."`
 	Gateway  gatewayCmd  `group:"Model Context Protocol:" cmd:"" help:"Add resumption, durability and both protocol eras to another MCP server."`
 	CheckMCP checkMCPCmd `group:"Model Context Protocol:" cmd:"" name:"check-mcp" help:"Test what clients of an MCP server can rely on when connections break."`
 

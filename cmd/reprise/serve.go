@@ -36,6 +36,7 @@ type serveCmd struct {
 	connectionFlags `embed:"" group:"Connections:"`
 	readerFlags     `embed:"" group:"Connections:"`
 	commandFlags    `embed:"" group:"Commands:"`
+	relayFlags      `embed:"" group:"Other systems:"`
 	mcpFlags        `embed:"" group:"Model Context Protocol:"`
 	CallGrace       time.Duration `name:"call-grace" group:"Model Context Protocol:" placeholder:"DURATION" help:"How long a run goes on whose call was cut off on version 2026-07-28, on which a cut means a cancellation. The next call of the same client is told of the run, which then stays. Default: it is cancelled at once."`
 	dutyFlags       `embed:"" group:"Webhooks:"`

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"reprise/internal/relay"
 )
 
 // storageFlags say what is kept, how long, and with which keys.
@@ -49,7 +51,7 @@ type commandFlags struct {
 	isolationFlags       `embed:""`
 	PassEnv              []string `placeholder:"NAME" help:"Variable of the server's environment that every command gets. May be repeated."`
 	filesFlags           `embed:""`
-	Face                 []string      `placeholder:"NAME[=/PATH]" help:"Serve clients of another system, below /NAME or another path: execd (the SDKs of OpenSandbox). May be repeated. Default: none."`
+	Face                 []string      `group:"Other systems:" placeholder:"NAME[=/PATH]" help:"Serve clients of another system, below /NAME or another path: execd (the SDKs of OpenSandbox). May be repeated. Default: none."`
 	MaxRunning           int           `placeholder:"N" help:"Maximum number of running executions; others wait. Default: 64."`
 	MaxRunningPerSession int           `placeholder:"N" help:"Maximum number of running executions of one session. Default: no limit per session."`
 	MaxQueued            int           `placeholder:"N" help:"Maximum number of waiting executions. Default: 1000."`
@@ -65,6 +67,25 @@ type commandFlags struct {
 type logFlags struct {
 	LogFormat string     `enum:"text,json" default:"text" placeholder:"FORMAT" help:"Form of the log on stderr: text or json. Default: ${default}."`
 	LogLevel  slog.Level `default:"info" placeholder:"LEVEL" help:"debug, info (one line per request), warn or error. Default: ${default}."`
+}
+
+// relayFlags name backends whose answers are recorded.
+type relayFlags struct {
+	Relay    []string `sep:"none" placeholder:"/PATH=URL" help:"Pass requests below a path on to a backend, and record its streaming answers, as \"reprise relay\" does, for senders with the scope run. May be repeated. Default: none."`
+	RelayKey []string `sep:"none" placeholder:"RULE" help:"Where these requests have a key, as --key of \"reprise relay\". May be repeated."`
+}
+
+// relays are the settings of the relays.
+func (c *relayFlags) relays() (list []relay.Options, err error) {
+	for _, text := range c.Relay {
+		mount, address, _ := strings.Cut(text, "=")
+		backend, err := backendURL(address)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, relay.Options{Mount: mount, Backend: backend, Keys: rules(c.RelayKey)})
+	}
+	return list, nil
 }
 
 // faces returns the prefixes of faces by their names, "" for the default.

@@ -109,6 +109,9 @@ func (c *serveCmd) settings(ctx context.Context, logger *slog.Logger) (*node.Opt
 	if o.Faces, err = c.faces(); err != nil {
 		return nil, err
 	}
+	if o.Relays, err = c.relays(); err != nil {
+		return nil, err
+	}
 	if o.Executions, err = c.executions(); err != nil {
 		return nil, err
 	}

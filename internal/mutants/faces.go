@@ -62,3 +62,69 @@ var faceMutants = []mutant{
 		pkg: "./internal/face/execd", run: "TestFilesAreRefused",
 	},
 }
+
+// relayMutants are faults in the relay.
+var relayMutants = []mutant{
+	{
+		name: "a broken answer ends like a whole one", rule: "R11.4",
+		file: "internal/relay/follow.go", old: "how.Outcome != outcomeCompleted {", new: "how.Outcome == \"\" {",
+		pkg: "./internal/relay", run: "TestBackendBreaksOff",
+	},
+	{
+		name: "recordings of a killed relay go on for ever", rule: "R11.4",
+		file: "internal/relay/relay.go", old: "	return l, l.endLost(ctx)\n", new: "	return l, nil\n",
+		pkg: "./internal/relay", run: "TestRelayIsKilled",
+	},
+	{
+		name: "the call ends with its client", rule: "R11.4",
+		file: "internal/relay/relay.go", old: "context.WithValue(context.WithoutCancel(c.r.Context()), keyed{}, true)",
+		new: "context.WithValue(c.r.Context(), keyed{}, true)",
+		pkg: "./internal/relay", run: "TestBackendGoesOn",
+	},
+	{
+		name: "another request under a key gets the answer", rule: "R11.4",
+		file: "internal/relay/relay.go", old: "hex.EncodeToString(sum.Sum(nil))", new: "hex.EncodeToString(nil)",
+		pkg: "./internal/relay", run: "TestKeys",
+	},
+	{
+		name: "everybody reads a recording", rule: "R11.4",
+		file: "internal/relay/follow.go", old: "|| m.Principal != l.principal(r)", new: "|| false",
+		pkg: "./internal/relay", run: "TestStop|TestCookiesOfTheSender",
+	},
+	{
+		name: "cookies of an answer are kept", rule: "R11.4",
+		file: "internal/relay/record.go", old: "			h.Header.Del(name)\n", new: "",
+		pkg: "./internal/relay", run: "TestNothingPrivateIsKept",
+	},
+	{
+		name: "the id of an event is that of the one before", rule: "R11.4",
+		file: "internal/relay/follow.go", old: "strconv.FormatUint(e.Seq, 10)", new: "strconv.FormatUint(e.Seq-1, 10)",
+		pkg: "./internal/relay", run: "TestCutAtEveryByte",
+	},
+	{
+		name: "an answer without streaming is not passed on under a key", rule: "R11.4",
+		file: "internal/relay/relay.go",
+		old:  "	if c.rec == nil {\n		if rerr", new: "	if false {\n		if rerr",
+		pkg: "./internal/relay", run: "TestOtherAnswersPass",
+	},
+	{
+		name: "the backend does not wait for its client", rule: "R11.4",
+		file: "internal/relay/record.go", old: "rec.written-rec.sent > mostBehind", new: "false",
+		pkg: "./internal/relay", run: "TestBackendWaitsForItsClient",
+	},
+	{
+		name: "the backend goes on for nobody", rule: "R11.4",
+		file: "internal/relay/record.go", old: "rec.cancel(errAlone)", new: "_ = errAlone",
+		pkg: "./internal/relay", run: "TestGrace",
+	},
+	{
+		name: "the credential of our server reaches the backend", rule: "docs/relay.md",
+		file: "internal/node/relay.go", old: "		r.Header.Del(name)\n", new: "		_ = name\n",
+		pkg: "./cmd/reprise", run: "TestServeRelays",
+	},
+	{
+		name: "the rest of a long line is taken for a blank one", rule: "R11.4",
+		file: "internal/relay/split.go", old: "len(line) == 0 && !s.inLine", new: "len(line) == 0",
+		pkg: "./internal/relay", run: "TestLongBlock",
+	},
+}

@@ -66,7 +66,8 @@ func main() {
 func all() []mutant {
 	return slices.Concat(engineMutants, rowMutants, replicaMutants, storeMutants, durableMutants, fullDiskMutants,
 		survivorMutants, serverMutants, clientMutants, identityMutants, isolationMutants, operationMutants,
-		terminalMutants, interpreterMutants, faceMutants, quotaMutants, boundMutants, typeScriptMutants, pythonMutants,
+		terminalMutants, interpreterMutants, faceMutants, relayMutants, quotaMutants, boundMutants,
+		typeScriptMutants, pythonMutants,
 		outsideMutants)
 }
 

@@ -254,18 +254,24 @@ func (n *Node) Pass(please, now context.Context, drain time.Duration) error {
 	return errors.Join(err, <-closed)
 }
 
-// calls is how many requests wait for an upstream.
+// calls is how many requests wait for an upstream or a backend.
 func (n *Node) calls() (count int) {
 	for _, e := range n.upstreams {
 		if e.gateway != nil {
 			count += e.gateway.Calls()
 		}
 	}
+	for _, r := range n.relays {
+		count += len(r.Running())
+	}
 	return count
 }
 
 func (n *Node) closeUpstreams() error {
 	var errs []error
+	for _, r := range n.relays {
+		r.Close()
+	}
 	for _, e := range n.upstreams {
 		if e.handler != nil {
 			errs = append(errs, e.handler.Close())

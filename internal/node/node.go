@@ -36,6 +36,7 @@ import (
 	"reprise/internal/otlp"
 	"reprise/internal/quota"
 	"reprise/internal/reads"
+	"reprise/internal/relay"
 	"reprise/internal/schedule"
 	"reprise/internal/upkeep"
 	"reprise/internal/web"
@@ -106,6 +107,9 @@ type Options struct {
 	MaxBytes  int
 	// Upstreams are the settings of [Gateway].
 	Upstreams Upstreams
+	// RelayTo are the settings of [Relay], and Relays those of the relays of [Serve], each with its Mount.
+	RelayTo relay.Options
+	Relays  []relay.Options
 
 	Version string
 	Logger  *slog.Logger
@@ -157,6 +161,7 @@ type Node struct {
 	files     files.API // without Roots if no directories are offered
 	tools     *mcpEndpoint
 	upstreams []*gatewayEndpoint
+	relays    []*relay.Relay
 	webhooks  *webhook.Hooks
 	schedules *schedule.Schedules
 	routes    []web.Part // in addition to those of the API

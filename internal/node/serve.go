@@ -41,8 +41,9 @@ func Serve(ctx context.Context, o *Options) (*Node, error) {
 func serveParts() []Part {
 	return []Part{
 		withConsole, openTracer, openStore, openQuotas, openLog, openMember, openKeys, openAudit, openLogins, openGate,
-		openProfiles, openHost, separateTenants, openDrain, openReads, openUpkeep, openFiles, openFaces, openTools,
-		openWindows, openWebhooks, openSchedules, openRoster, manageKeys, manageAudit, openDuties, openMeter, openAPI,
+		openProfiles, openHost, separateTenants, openDrain, openReads, openUpkeep, openFiles, openFaces, openRelays,
+		openTools, openWindows, openWebhooks, openSchedules, openRoster, manageKeys, manageAudit, openDuties, openMeter,
+		openAPI,
 	}
 }
 

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"reprise"
+	"reprise/internal/node"
+	"reprise/internal/quota"
+	"reprise/internal/relay"
+	"reprise/internal/storeurl"
+)
+
+// relayCmd records the streaming answers of a backend.
+type relayCmd struct {
+	Backend string `arg:"" placeholder:"URL" help:"Where requests go, for example http://127.0.0.1:3000. Its path is put before theirs."`
+
+	Listen string   `default:"127.0.0.1:7072" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
+	Data   string   `placeholder:"DIR" help:"Data directory: store and keys. Default: reprise/relay in $$XDG_STATE_HOME or ~/.local/state."`
+	Store  storeURL `default:"sqlite:" placeholder:"URL" help:"Where recordings are kept, as with serve, but not on a server that others share. Default: ${default}"`
+
+	storeKeys     `embed:""`
+	Key           []string      `sep:"none" placeholder:"RULE" help:"Where a request has the key by which it is passed on once: header:NAME, or json:/POINTER,/POINTER with pointers into a body of JSON. May be repeated; the first that finds a value counts. The header Idempotency-Key always does."`
+	Latest        string        `placeholder:"RULE" help:"What groups answers, such as json:/id for the chat of a request, with --latest-path."`
+	LatestPath    string        `placeholder:"PATH" help:"Path that answers GET with the newest answer of a group while it is under way, otherwise with 204; {key} stands for the value of --latest, as in /api/chat/{key}/stream."`
+	Cookie        []string      `sep:"none" placeholder:"NAME" help:"Cookie that says whose answer it is, beside Authorization. May be repeated. Default: all cookies."`
+	Grace         time.Duration `placeholder:"DURATION" help:"How long the backend goes on when nobody reads its answer. Default: 5m."`
+	Retry         bool          `help:"Let a request under the key of an answer that was not completed call the backend again."`
+	RetainBytes   byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that is kept of an answer. Default: 64MiB."`
+	RetainAge     time.Duration `placeholder:"DURATION" help:"How long an answer is kept after its end. Default: 24h."`
+	MaxTotalBytes byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that all answers keep. Default: 16GiB."`
+	Heartbeat     time.Duration `default:"15s" placeholder:"DURATION" help:"Silence after which a reader is sent a comment, so that proxies do not cut the connection. Default: ${default}."`
+	Drain         time.Duration `default:"10s" placeholder:"DURATION" help:"How long answers that are under way may continue after the first INT or TERM. Default: ${default}."`
+	tlsFlags      `embed:"" group:"Connections:"`
+	proxyFlags    `embed:"" group:"Connections:"`
+	logFlags      `embed:"" group:"Logs:"`
+}
+
+// Help is shown below the usage.
+func (*relayCmd) Help() string {
+	return `Requests are passed on. An answer that streams (text/event-stream or NDJSON) is recorded while it is passed on, and gets ids: a client that is cut off comes back by Last-Event-ID, by the same Idempotency-Key, or at the path in the header Stream-Location, and gets the rest. The backend is called once, goes on meanwhile, and is stopped by DELETE of that path. All other answers pass untouched.
+
+The relay asks nobody who they are: whoever reaches it reaches the backend. docs/relay.md describes it.`
+}
+
+// Run serves until it is asked to stop.
+func (c *relayCmd) Run(ctx context.Context, asked *stops) error {
+	if err := c.proxyFlags.check(c.Listen, &c.tlsFlags); err != nil {
+		return err
+	}
+	please, now, release := asked.watch(ctx)
+	defer release()
+	please, release = orHangup(please)
+	defer release()
+	o, err := c.settings(newLogger(c.LogFormat, c.LogLevel))
+	if err != nil {
+		return err
+	}
+	s, err := node.Relay(please, o)
+	if stoppedEarly(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.Begin()
+	fmt.Fprintln(stdout, "passing requests on to", o.RelayTo.Backend.Redacted())
+	fmt.Fprintln(stdout, "answers in", storeurl.Text(s.Dir(), o.Store))
+	return errors.Join(s.Pass(please, now, c.Drain), s.Close())
+}
+
+func (c *relayCmd) settings(logger *slog.Logger) (*node.Options, error) {
+	backend, err := backendURL(c.Backend)
+	if err != nil {
+		return nil, err
+	}
+	c.Data = cmp.Or(c.Data, defaultRelayDir())
+	o := &node.Options{
+		Data: c.Data, Secrets: c.Data, Store: c.Store.url, StoreKeys: c.file(c.Data),
+		Log: reprise.Options{
+			Retention:     reprise.Retention{MaxBytes: int64(c.RetainBytes), MaxAge: c.RetainAge},
+			MaxTotalBytes: int64(c.MaxTotalBytes),
+		},
+		Listen: c.Listen, Listening: printListening, Open: true, Heartbeat: c.Heartbeat, Quotas: &quota.Options{},
+		Version: buildVersion(), Logger: logger,
+		RelayTo: relay.Options{
+			Backend: backend, Latest: relay.Rule(c.Latest), LatestPath: c.LatestPath, Cookies: c.Cookie, Grace: c.Grace,
+			Retry: c.Retry, Keys: rules(c.Key),
+		},
+	}
+	if o.TLS, err = c.tlsConfig(logger); err != nil {
+		return nil, err
+	}
+	connections := connectionFlags{}
+	o.HTTP, err = c.apply(connections.options(logger))
+	return o, err
+}
+
+func rules(texts []string) (list []relay.Rule) {
+	for _, text := range texts {
+		list = append(list, relay.Rule(text))
+	}
+	return list
+}
+
+// backendURL parses the URL of a backend.
+func backendURL(text string) (*url.URL, error) {
+	backend, err := url.Parse(text)
+	known := err == nil && (backend.Scheme == "http" || backend.Scheme == "https")
+	if !known || backend.Host == "" || backend.RawQuery != "" {
+		return nil, usage("%q is not the URL of a backend, such as http://127.0.0.1:3000", text)
+	}
+	return backend, nil
+}
+
+// defaultRelayDir is the data directory of a relay.
+func defaultRelayDir() string {
+	if dir := defaultDataDir(); dir != "" {
+		return filepath.Join(dir, "relay")
+	}
+	return ""
+}
