@@ -14,10 +14,11 @@ type attachCmd struct {
 	connect   `embed:""`
 	bridging  `embed:""`
 	detaching `embed:""`
+	newest    `embed:""`
 
 	ReadOnly bool `short:"r" env:"-" help:"Only watch: ignore typed keys, and keep the size."`
 
-	ID string `arg:"" help:"Id of an execution that was started with run --tty."`
+	ID string `arg:"" optional:"" help:"Id of an execution that was started with run --tty."`
 }
 
 // detaching is how to leave a command alone.

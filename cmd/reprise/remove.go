@@ -36,6 +36,14 @@ func (c *removeCmd) Run(ctx context.Context, asked *stops) error {
 				return server.RemoveStream(ctx, name)
 			case !c.Stream && !c.Session && !c.MCP && c.isStream(ctx, server, name):
 				return fmt.Errorf("%s is a stream, not an execution; --stream removes it", name)
+			case !c.Stream && !c.Session && !c.MCP && isBeginning(name):
+				whole, err := wholeID(ctx, server, name)
+				if err == nil && whole != name {
+					err = usage("the id of what is removed is written out: %s", whole)
+				}
+				if err != nil {
+					return err
+				}
 			}
 			return remove(ctx, name)
 		})

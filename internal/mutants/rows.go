@@ -169,4 +169,19 @@ var rowMutants = []mutant{
 		new: "		err := f(bounded)\n		hurried := r.isClosing()\n",
 		pkg: "./store/storewrap", run: "TestCloseAllowsOneMoreTry",
 	},
+	{
+		name: "an id that somebody has chosen is found by its beginning", rule: "reprise --help",
+		file: "cmd/reprise/newest.go", old: "len(id) != generatedID || !isRandom(id) || ", new: "",
+		pkg: "./cmd/reprise", run: "TestScripts/names",
+	},
+	{
+		name: "what begins with a name is not told from what is called so", rule: "reprise --help",
+		file: "cmd/reprise/remove.go", old: "err == nil && whole != name", new: "false",
+		pkg: "./cmd/reprise", run: "TestScripts/names",
+	},
+	{
+		name: "lines of JSON are text", rule: "reprise --help",
+		file: "cmd/reprise/publish.go", old: "(line[0] == '{' || line[0] == '[')", new: "line[0] == '{'",
+		pkg: "./cmd/reprise", run: "TestScripts/names",
+	},
 }
