@@ -7,6 +7,7 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/cmd/reprise/internal/detach"
 )
 
 // attachCmd brings the terminal of a command to ours.
@@ -41,9 +42,9 @@ func (c *attachCmd) Run(ctx context.Context, asked *stops) error {
 }
 
 func (c *attachCmd) attach(ctx context.Context) error {
-	keys, err := parseDetachKeys(c.DetachKeys)
+	keys, err := detach.ParseKeys(c.DetachKeys)
 	if err != nil {
-		return err
+		return usage("--detach-keys %w", err)
 	}
 	t := openTerminal()
 	if t == nil {

@@ -76,6 +76,8 @@ type cli struct {
 	CheckClient checkClientCmd `group:"Tests of clients:" cmd:"" help:"Test a client in any language against its contract, over connections that break."`
 	Proxy       proxyCmd       `group:"Tests of clients:" cmd:"" help:"Simulate a bad network in front of a server, to test a client."`
 
+	Login      loginCmd      `group:"This program:" cmd:"" help:"Keep a server and its token, for all verbs."`
+	Context    contextCmd    `group:"This program:" cmd:"" help:"List, choose and forget the servers that were logged in to."`
 	Completion completionCmd `group:"This program:" cmd:"" help:"Print the completion script for bash, zsh or fish."`
 	Man        manCmd        `group:"This program:" cmd:"" help:"Print or write manual pages."`
 	Help       helpCmd       `group:"This program:" cmd:"" help:"Show the usage of a verb."`
@@ -88,7 +90,7 @@ const description = `Run commands and publish events over connections that break
 
 Start a server with "reprise serve", then "reprise run -- COMMAND".
 
-Most flags have an environment variable, such as REPRISE_LISTEN for --listen; the help of a verb shows it in parentheses. Clients find the server by REPRISE_URL and REPRISE_TOKEN, or else at http://127.0.0.1:7070 with the token file of that server. Terminals get headings and colours: NO_COLOR=1 turns the colours off, and CLICOLOR_FORCE=1 turns them on everywhere.
+Most flags have an environment variable, such as REPRISE_LISTEN for --listen; the help of a verb shows it in parentheses. Clients find the server by --context, by REPRISE_URL and REPRISE_TOKEN, by the context of "reprise login", or else at http://127.0.0.1:7070 with the token file of that server. Terminals get headings and colours: NO_COLOR=1 turns the colours off, and CLICOLOR_FORCE=1 turns them on everywhere.
 
 Verbs that take the id of an execution take the first six characters of a generated id, too, and most of them --last for the newest execution. An id that somebody has chosen, and what "remove" removes, is written out.
 

@@ -2,16 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 
-	"reprise"
 	"reprise/client"
+	"reprise/cmd/reprise/internal/ids"
 )
 
 // newest is the flag of verbs that can take the newest execution in place of an id.
@@ -19,16 +17,8 @@ type newest struct {
 	Last bool `env:"-" help:"Take the newest execution, in place of an id."`
 }
 
-// Ids that the server or a client makes are random: beginnings of six characters name them. An id that somebody has
-// chosen is always written out, so that "build-1" never means "build-12".
-const (
-	generatedID  = 26
-	minBeginning = 6
-	// lookedThrough is the number of newest executions among which a beginning is looked for.
-	lookedThrough = 1000
-	// lookUpTime bounds the requests of a look for a beginning.
-	lookUpTime = 10 * time.Second
-)
+// lookUpTime bounds the requests of a look for a beginning.
+const lookUpTime = 10 * time.Second
 
 // abbreviating are the verbs whose first argument may be the beginning of an id. What is removed is never guessed.
 var abbreviating = []string{
@@ -48,16 +38,20 @@ func wholeNames(command *kong.Context) error {
 	if !several && target.String() != "" {
 		names = []string{target.String()}
 	}
-	last, others := isGiven(command, "last"), isGiven(command, "stream", "session", "mcp", "task")
+	last := isGiven(command, "last")
+	others := isGiven(command, "stream", "session", "mcp", "task")
 	switch {
 	case last && (len(names) > 0 || others):
 		return usage("--last is in place of the id of an execution")
 	case !last && len(names) == 0:
-		return usage("which one? Its name, the first %d characters of an id, or --last", minBeginning)
-	case !last && (others || !slices.ContainsFunc(names, isBeginning)):
+		return usage("which one? Its name, the first %d characters of an id, or --last", ids.MinBeginning)
+	case !last && (others || !slices.ContainsFunc(names, ids.IsBeginning)):
 		return nil
 	}
-	at := connect{URL: flagText(command, "url"), TokenFile: flagText(command, "token-file")}
+	at := connect{
+		URL: flagText(command, "url"), TokenFile: flagText(command, "token-file"),
+		Context: flagText(command, "context"),
+	}
 	server, err := at.clientWith(client.Options{GiveUp: -1})
 	if err != nil {
 		return err
@@ -66,14 +60,19 @@ func wholeNames(command *kong.Context) error {
 	defer cancel()
 	names = slices.Clone(names)
 	if last {
-		names, err = lastID(ctx, server)
+		names = make([]string, 1)
+		names[0], err = ids.Newest(ctx, server)
 	}
 	for i, name := range names {
-		if err == nil && isBeginning(name) {
-			names[i], err = wholeID(ctx, server, name)
+		if err == nil && ids.IsBeginning(name) {
+			if names[i], err = ids.Whole(ctx, server, name); err != nil {
+				return usage("%w", err)
+			}
 		}
 	}
 	switch {
+	case err != nil && slices.Contains([]string{"attach", "follow", "wait"}, verb.Name):
+		return ours(err) // other codes are those of commands
 	case err != nil:
 		return err
 	case several:
@@ -90,48 +89,4 @@ func isGiven(command *kong.Context, names ...string) bool {
 		is, _ := command.FlagValue(flag).(bool)
 		return is && slices.Contains(names, flag.Name)
 	})
-}
-
-// isBeginning reports whether a name can be the beginning of an id that was generated.
-func isBeginning(name string) bool {
-	return len(name) >= minBeginning && len(name) < generatedID && isRandom(name)
-}
-
-// isRandom reports whether a name has only characters of generated ids.
-func isRandom(name string) bool { return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz234567") == "" }
-
-// lastID returns the id of the newest execution.
-func lastID(ctx context.Context, server *client.Client) ([]string, error) {
-	page, err := server.List(ctx, client.ExecutionQuery{Limit: 1})
-	if err == nil && len(page.Executions) == 0 {
-		err = errors.New("there is no execution")
-	}
-	if err != nil {
-		return nil, err
-	}
-	return []string{page.Executions[0].ID}, nil
-}
-
-// wholeID returns the id that begins with name, if nothing is called name itself. It returns name where it finds none,
-// or the server does not answer: the verb then says what is wrong.
-func wholeID(ctx context.Context, server *client.Client, name string) (string, error) {
-	if _, err := server.Show(ctx, name); !errors.Is(err, reprise.ErrNotFound) {
-		return name, nil
-	}
-	if _, err := server.ShowStream(ctx, name); !errors.Is(err, reprise.ErrNotFound) {
-		return name, nil
-	}
-	page, _ := server.List(ctx, client.ExecutionQuery{Limit: lookedThrough}) // where it fails, name finds nothing
-	found := name
-	for i := range page.Executions {
-		id := page.Executions[i].ID
-		if len(id) != generatedID || !isRandom(id) || !strings.HasPrefix(id, name) {
-			continue
-		}
-		if found != name {
-			return "", usage("%s and %s begin with %s", found, id, name)
-		}
-		found = id
-	}
-	return found, nil
 }

@@ -171,7 +171,7 @@ var rowMutants = []mutant{
 	},
 	{
 		name: "an id that somebody has chosen is found by its beginning", rule: "reprise --help",
-		file: "cmd/reprise/newest.go", old: "len(id) != generatedID || !isRandom(id) || ", new: "",
+		file: "cmd/reprise/internal/ids/ids.go", old: "len(id) != generatedID || !isRandom(id) || ", new: "",
 		pkg: "./cmd/reprise", run: "TestScripts/names",
 	},
 	{
@@ -183,5 +183,22 @@ var rowMutants = []mutant{
 		name: "lines of JSON are text", rule: "reprise --help",
 		file: "cmd/reprise/publish.go", old: "(line[0] == '{' || line[0] == '[')", new: "line[0] == '{'",
 		pkg: "./cmd/reprise", run: "TestScripts/names",
+	},
+	{
+		name: "the current context goes before REPRISE_URL", rule: "reprise login --help",
+		file: "cmd/reprise/contexts.go", old: "	case c.Context == \"\" && (c.URL", new: "	case false && (c.URL",
+		pkg: "./cmd/reprise", run: "TestScripts/contexts",
+	},
+	{
+		name: "tokens are read from a file of all", rule: "reprise login --help",
+		file: "cmd/reprise/internal/contexts/contexts.go",
+		old:  "case datadir.OthersMayRead", new: "case false && datadir.OthersMayRead",
+		pkg: "./cmd/reprise", run: "TestScripts/contexts",
+	},
+	{
+		name: "a token that is refused is kept", rule: "reprise login --help",
+		file: "cmd/reprise/contexts.go", old: "nil, nil); err != nil {\n		return err\n	}\n	at,",
+		new: "nil, nil); false {\n		return err\n	}\n	at,",
+		pkg: "./cmd/reprise", run: "TestScripts/contexts",
 	},
 }
