@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"reprise/internal/httpserver"
 )
 
 // storageFlags say what is kept, how long, and with which keys.
@@ -63,8 +65,9 @@ type commandFlags struct {
 
 // logFlags say what is logged on stderr.
 type logFlags struct {
-	LogFormat string     `enum:"text,json" default:"text" placeholder:"FORMAT" help:"Form of the log on stderr: text or json. Default: ${default}."`
-	LogLevel  slog.Level `default:"info" placeholder:"LEVEL" help:"debug, info (one line per request), warn or error. Default: ${default}."`
+	LogFormat string              `enum:"text,json" default:"text" placeholder:"FORMAT" help:"Form of the log on stderr: text or json. Default: ${default}."`
+	LogLevel  slog.Level          `default:"info" placeholder:"LEVEL" help:"debug, info, warn or error. Default: ${default}."`
+	Requests  httpserver.Requests `name:"log-requests" enum:"all,changes,errors" default:"changes" placeholder:"WHICH" help:"Of which requests a line is logged: all; changes (those that change something or are refused); or errors (those that are refused or fail). Default: ${default}."`
 }
 
 // faces returns the prefixes of faces by their names, "" for the default.
