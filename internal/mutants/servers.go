@@ -5,6 +5,11 @@ package main
 // serverMutants are faults in what serves the engine.
 var serverMutants = []mutant{
 	{
+		name: "scopes that were not granted are shown", rule: "docs/console.md",
+		file: "internal/api/boundary.go", old: "if x.Who.May(scope) {", new: "if true {",
+		pkg: "./internal/api", run: "TestShowServer",
+	},
+	{
 		name: "--log-requests reaches no log", rule: "docs/operate.md, logs",
 		file: "internal/api/api.go", old: "LogRequests: s.opts.LogRequests,", new: "",
 		pkg: "./cmd/reprise", run: "TestScripts/log_requests",
