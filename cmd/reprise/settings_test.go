@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"reprise/cmd/reprise/internal/manual"
 )
 
 // TestSettingsReference: docs/settings.md has every setting of serve and gateway; -update writes it.
@@ -20,7 +22,7 @@ This page lists the settings of `+"`reprise serve` and `reprise gateway`"+`. It 
 (`+"`go test ./cmd/reprise -run SettingsReference -update`"+`). [operate.md](operate.md#settings) says how flags, variables and the file go together.
 `)
 	for _, node := range model().Leaves(true) {
-		if name := commandName(node); name == "reprise serve" || name == "reprise gateway" {
+		if name := manual.Command(node); name == "reprise serve" || name == "reprise gateway" {
 			fmt.Fprintf(&b, "\n## %s\n", name)
 			heading := "-"
 			for _, flag := range slices.Concat(node.AllFlags(true)...) {
