@@ -89,6 +89,10 @@ rust-client: ## the example in Rust through the suite; it needs cargo
 webhooks: ## webhooks of a real server to receivers that use the official libraries for JavaScript, Python and Go
 	scripts/check-webhooks
 
+.PHONY: packages
+packages: ## the Debian package, installed, upgraded, removed and purged below an empty file system; as root, with dpkg
+	scripts/check-deb
+
 .PHONY: systemd
 systemd: ## the unit files under a systemd that is booted in a container; as root, with systemd-nspawn
 	scripts/check-systemd

@@ -7,6 +7,7 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/cmd/reprise/internal/detach"
 )
 
 // attachCmd brings the terminal of a command to ours.
@@ -14,10 +15,11 @@ type attachCmd struct {
 	connect   `embed:""`
 	bridging  `embed:""`
 	detaching `embed:""`
+	newest    `embed:""`
 
 	ReadOnly bool `short:"r" env:"-" help:"Only watch: ignore typed keys, and keep the size."`
 
-	ID string `arg:"" help:"Id of an execution that was started with run --tty."`
+	ID string `arg:"" optional:"" help:"Id of an execution that was started with run --tty."`
 }
 
 // detaching is how to leave a command alone.
@@ -40,9 +42,9 @@ func (c *attachCmd) Run(ctx context.Context, asked *stops) error {
 }
 
 func (c *attachCmd) attach(ctx context.Context) error {
-	keys, err := parseDetachKeys(c.DetachKeys)
+	keys, err := detach.ParseKeys(c.DetachKeys)
 	if err != nil {
-		return err
+		return usage("--detach-keys %w", err)
 	}
 	t := openTerminal()
 	if t == nil {

@@ -1,18 +1,22 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 	"os"
-	"strings"
 	"time"
+
+	"reprise/client"
 )
 
 // bare is the program without arguments: the newest executions where a server answers, and how to begin otherwise.
 func bare() int {
-	if !answers(cmp.Or(os.Getenv("REPRISE_URL"), "http://127.0.0.1:7070")) {
+	server, err := environmentConnect().clientWith(client.Options{GiveUp: -1})
+	if err != nil {
+		return report(os.Stderr, err, nil)
+	}
+	if !answers(server.URL()) {
 		fmt.Fprintf(stdout, `%[1]s serve                 starts a server, with a console for the browser
 %[1]s run -- make           runs a command on it, as if it ran here
 %[1]s --help                lists all commands
@@ -30,7 +34,7 @@ func bare() int {
 func answers(url string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimRight(url, "/")+"/healthz", http.NoBody)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/healthz", http.NoBody)
 	if err != nil {
 		return false
 	}

@@ -9,10 +9,11 @@ import (
 // cancelCmd ends executions or tasks.
 type cancelCmd struct {
 	connect `embed:""`
+	newest  `embed:""`
 
 	Task bool `env:"-" help:"The ids are those of tasks of MCP clients. The tool of a task decides whether it stops."`
 
-	IDs []string `arg:"" name:"id" help:"Ids of executions. What has ended is not changed."`
+	IDs []string `arg:"" optional:"" name:"id" help:"Ids of executions. What has ended is not changed."`
 }
 
 // Run asks for the end and does not wait for it.

@@ -11,6 +11,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"reprise/client"
+	"reprise/cmd/reprise/internal/contexts"
 )
 
 // completionCmd prints the completion script of a shell.
@@ -187,6 +188,9 @@ var suggested = map[string][]string{
 
 // values returns the known values of a flag or an argument.
 func values(flag *kong.Flag) []candidate {
+	if flag.Name == "context" {
+		return candidates(contexts.Names())
+	}
 	if flag.Enum == "" {
 		return candidates(suggested[flag.Name])
 	}
@@ -230,9 +234,12 @@ func (l *line) names(ctx context.Context) []candidate {
 	if arg.Enum != "" {
 		return enumOf(arg)
 	}
+	if arg.Name == "context" {
+		return candidates(contexts.Names())
+	}
 	ctx, cancel := context.WithTimeout(ctx, completionTime)
 	defer cancel()
-	server, err := client.New(&client.Options{GiveUp: -1})
+	server, err := environmentConnect().clientWith(client.Options{GiveUp: -1})
 	if err != nil {
 		return nil
 	}

@@ -20,10 +20,25 @@ const serverFlags = "Server:"
 type connect struct {
 	URL       string `group:"Server:" placeholder:"URL" help:"The server. Default: http://127.0.0.1:7070."`
 	TokenFile string `group:"Server:" placeholder:"FILE" help:"File with the server's token. Default: REPRISE_TOKEN, or the token file of a server on this machine."`
+	Context   string `group:"Server:" placeholder:"NAME" help:"A server of \"reprise login\", with its token. Default: that of \"reprise context use\", if neither a server nor a token is given otherwise."`
+}
+
+// environmentConnect finds the server without flags.
+func environmentConnect() *connect {
+	return &connect{
+		URL: os.Getenv("REPRISE_URL"), TokenFile: os.Getenv("REPRISE_TOKEN_FILE"),
+		Context: os.Getenv("REPRISE_CONTEXT"),
+	}
 }
 
 // client returns a client of the server.
 func (c *connect) client() (*client.Client, error) { return c.clientWith(client.Options{}) }
+
+// isNamed reports whether a server was named, so that the default one does not apply.
+func (c *connect) isNamed() bool {
+	saved, err := c.context()
+	return saved != nil || err != nil || c.URL != ""
+}
 
 // directory returns the working directory to ask for in place of cwd: on the server of this user on this machine, a
 // command runs where its caller is. Elsewhere the path is one of the server.
@@ -55,7 +70,13 @@ func placeOf(started *client.Started, server string) string {
 func (c *connect) clientWith(options client.Options) (*client.Client, error) {
 	opts := &options
 	opts.URL, opts.GiveUpFirst = c.URL, cmp.Or(opts.GiveUpFirst, firstPatience)
-	if c.TokenFile != "" {
+	saved, err := c.context()
+	if err != nil {
+		return nil, err
+	}
+	if saved != nil {
+		opts.URL, opts.Token = saved.URL, saved.Token
+	} else if c.TokenFile != "" {
 		token, err := os.ReadFile(c.TokenFile)
 		if err != nil {
 			return nil, &exit{code: exitUsage, err: err}

@@ -13,6 +13,7 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/cmd/reprise/internal/manual"
 	"reprise/internal/datadir"
 	"reprise/internal/node"
 	"reprise/internal/problem"
@@ -102,7 +103,7 @@ func usageHint(command *kong.Context) string {
 	if command == nil || command.Selected() == nil {
 		return `"reprise --help" lists all commands.`
 	}
-	return fmt.Sprintf(`"%s --help" shows how it is used.`, commandName(command.Selected()))
+	return fmt.Sprintf(`"%s --help" shows how it is used.`, manual.Command(command.Selected()))
 }
 
 // listings are the verbs that list what an operation of package client has not found, by the beginning of what the

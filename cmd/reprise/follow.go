@@ -12,6 +12,7 @@ import (
 type followCmd struct {
 	connect  `embed:""`
 	bridging `embed:""`
+	newest   `embed:""`
 
 	Stream     bool     `short:"s" env:"-" help:"NAME is a stream, not the id of an execution. This is assumed if there is no such execution."`
 	After      string   `placeholder:"CURSOR" help:"Begin after this position: a cursor as --json shows it, earliest, or tail (new events only). Default: the start."`
@@ -19,7 +20,7 @@ type followCmd struct {
 	JSON       bool     `name:"json" help:"Print each event as a line of JSON, with its cursor."`
 	CursorFile string   `placeholder:"FILE" help:"Save the position in this file, and begin at the saved one. It is saved every 100 ms and at the end: after a kill, no event is missing, and events of the last 100 ms may be shown twice."`
 
-	Name string `arg:"" help:"Id of the execution or name of the stream."`
+	Name string `arg:"" optional:"" help:"Id of the execution or name of the stream."`
 }
 
 // Help is shown below the usage.

@@ -11,11 +11,12 @@ import (
 // inputCmd writes to a command's stdin.
 type inputCmd struct {
 	connect `embed:""`
+	newest  `embed:""`
 
 	Offset   int64 `placeholder:"N" help:"Our stdin begins at byte N of the command's stdin; bytes that the command already has are skipped. Default: 0."`
 	KeepOpen bool  `help:"Do not close the command's stdin at the end of ours."`
 
-	ID string `arg:"" help:"Id of an execution that was started with --stdin."`
+	ID string `arg:"" optional:"" help:"Id of an execution that was started with --stdin."`
 }
 
 // Help is shown below the usage.

@@ -10,6 +10,7 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/cmd/reprise/internal/detach"
 	"reprise/internal/backoff"
 )
 
@@ -46,28 +47,28 @@ func newKeyboard(server *client.Client, id, writer string, refused func()) *keyb
 }
 
 // read reads keys until the end of in or the detach keys, which are not passed on.
-func (k *keyboard) read(in io.Reader, keys detachKeys) (detach bool) {
-	find := &detector{keys: keys}
+func (k *keyboard) read(in io.Reader, keys detach.Keys) (detached bool) {
+	find := &detach.Detector{Keys: keys}
 	var held sync.Mutex // guards find
-	release := time.AfterFunc(detachPatience, func() {
+	release := time.AfterFunc(detach.Patience, func() {
 		held.Lock()
 		defer held.Unlock()
-		k.add(find.release())
+		k.add(find.Release())
 	})
 	defer release.Stop()
 	buf := make([]byte, 4096)
 	for {
 		n, err := in.Read(buf)
 		held.Lock()
-		pass, detach := find.take(buf[:n])
+		pass, detached := find.Take(buf[:n])
 		if err != nil {
-			pass = append(pass, find.release()...)
+			pass = append(pass, find.Release()...)
 		}
 		k.add(pass)
 		held.Unlock()
-		release.Reset(detachPatience)
-		if detach || err != nil {
-			return detach
+		release.Reset(detach.Patience)
+		if detached || err != nil {
+			return detached
 		}
 	}
 }

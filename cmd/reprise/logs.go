@@ -11,12 +11,13 @@ import (
 type logsCmd struct {
 	connect  `embed:""`
 	bridging `embed:""`
+	newest   `embed:""`
 
 	Stream bool `short:"s" env:"-" help:"NAME is a stream, not the id of an execution. This is assumed if there is no such execution."`
 	Follow bool `short:"f" help:"Wait for more output, and exit as the command does: the same as \"reprise follow\"."`
 	JSON   bool `name:"json" help:"Print each event as a line of JSON, with its cursor."`
 
-	Name string `arg:"" help:"Id of an execution, or name of a stream."`
+	Name string `arg:"" optional:"" help:"Id of an execution, or name of a stream."`
 }
 
 // Help is shown below the usage.

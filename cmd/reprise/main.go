@@ -77,6 +77,8 @@ type cli struct {
 	CheckClient checkClientCmd `group:"Tests of clients:" cmd:"" help:"Test a client in any language against its contract, over connections that break."`
 	Proxy       proxyCmd       `group:"Tests of clients:" cmd:"" help:"Simulate a bad network in front of a server, to test a client."`
 
+	Login      loginCmd      `group:"This program:" cmd:"" help:"Keep a server and its token, for all verbs."`
+	Context    contextCmd    `group:"This program:" cmd:"" help:"List, choose and forget the servers that were logged in to."`
 	Completion completionCmd `group:"This program:" cmd:"" help:"Print the completion script for bash, zsh or fish."`
 	Man        manCmd        `group:"This program:" cmd:"" help:"Print or write manual pages."`
 	Help       helpCmd       `group:"This program:" cmd:"" help:"Show the usage of a verb."`
@@ -89,7 +91,9 @@ const description = `Run commands and publish events over connections that break
 
 Start a server with "reprise serve", then "reprise run -- COMMAND".
 
-Most flags have an environment variable, such as REPRISE_LISTEN for --listen; the help of a verb shows it in parentheses. Clients find the server by REPRISE_URL and REPRISE_TOKEN, or else at http://127.0.0.1:7070 with the token file of that server. Terminals get headings and colours: NO_COLOR=1 turns the colours off, and CLICOLOR_FORCE=1 turns them on everywhere.
+Most flags have an environment variable, such as REPRISE_LISTEN for --listen; the help of a verb shows it in parentheses. Clients find the server by --context, by REPRISE_URL and REPRISE_TOKEN, by the context of "reprise login", or else at http://127.0.0.1:7070 with the token file of that server. Terminals get headings and colours: NO_COLOR=1 turns the colours off, and CLICOLOR_FORCE=1 turns them on everywhere.
+
+Verbs that take the id of an execution take the first six characters of a generated id, too, and most of them --last for the newest execution. An id that somebody has chosen, and what "remove" removes, is written out.
 
 Exit codes: 0 done; 1 failed; 2 wrong usage; 130 or 143 ended by INT or TERM. "run", "follow" and "wait" exit as the command did: its own code, 128 and the number of the signal that killed it, 124 when it timed out, 127 when it could not be started, 130 when it was cancelled but exited with 0; 125 is a failure of reprise, a lost run or lost events.`
 
@@ -112,6 +116,9 @@ func Main(args []string) int {
 		if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
 			command = wrong.Context
 		}
+		if advice := advise(args); advice != "" && file.err == nil {
+			err = errors.New(advice)
+		}
 		return report(os.Stderr, &exit{code: exitUsage, err: withoutEmpty(err)}, command)
 	}
 	if err := checkFlags(command); err != nil {
@@ -121,7 +128,11 @@ func Main(args []string) int {
 	if err := unavailable(runtime.GOOS, verb, flagText(command, "url")); err != nil {
 		return report(os.Stderr, err, command)
 	}
-	err = nameFlag(command, command.Run())
+	err = wholeNames(command)
+	if err == nil {
+		err = command.Run()
+	}
+	err = nameFlag(command, err)
 	if err == nil && verb != "serve" && verb != "gateway" { // what these print is no result
 		err = stdout.unwritten()
 	}

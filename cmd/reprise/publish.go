@@ -24,7 +24,7 @@ type publishCmd struct {
 	named   `embed:""`
 
 	Type  string            `placeholder:"TYPE" help:"Type of the events. Default: message."`
-	Parse bool              `help:"Each line is a JSON value, not text."`
+	As    string            `name:"content-type" enum:",application/x-ndjson,text/plain" default:"" env:"-" placeholder:"TYPE" help:"What the lines are: application/x-ndjson for a JSON value each, or text/plain. Default: a line that is a JSON object or array is published as JSON, any other as text."`
 	Key   string            `placeholder:"KEY" help:"Publish all lines in one request, at most once: a later publish of the same lines under this key appends nothing. 1 to 255 bytes. The server remembers it for 24 hours."`
 	JSON  bool              `name:"json" help:"Print the seqs of the lines as they are kept: {\"first\":1,\"last\":3,...}."`
 	Label map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Label for the stream if it is created. May be repeated."`
@@ -32,11 +32,13 @@ type publishCmd struct {
 	MaxIdle time.Duration `placeholder:"DURATION" help:"How long the stream may be open without new events before the server ends it. Default: the server's."`
 
 	Stream string `arg:"" help:"Name of the stream."`
+
+	asJSON, asText int // lines so far
 }
 
 // Help is shown below the usage.
 func (*publishCmd) Help() string {
-	return `Each line is published as soon as it is read, exactly once, even if the connection is lost. All lines share one request, and lines in quick succession are committed together. A line that is not UTF-8 is published as bytes.`
+	return `Each line is published as soon as it is read, exactly once, even if the connection is lost. All lines share one request, and lines in quick succession are committed together. A line that is not UTF-8 is published as bytes. Without --content-type, a last line on stderr says how many lines were taken as JSON, if there were any.`
 }
 
 const (
@@ -49,8 +51,15 @@ const (
 	maxLinesAhead = 1000
 )
 
+// The content types of lines.
+const (
+	linesOfJSON = "application/x-ndjson"
+	linesOfText = "text/plain"
+)
+
 // Run publishes until the end of stdin.
 func (c *publishCmd) Run(ctx context.Context, asked *stops) error {
+	defer c.sayWhich()
 	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
 		if err := c.create(ctx, server); err != nil {
 			return err
@@ -82,7 +91,7 @@ func (c *publishCmd) publishOnce(
 	var events []client.NewEvent
 	size := 0
 	for line := range lines {
-		if !c.Parse && !utf8.Valid(line) {
+		if c.As != linesOfJSON && !utf8.Valid(line) {
 			return usage("a line that is not UTF-8 does not go under a --key: nothing was published")
 		}
 		event, err := c.event(line)
@@ -119,7 +128,7 @@ type linePublisher struct {
 }
 
 func (p *linePublisher) publish(ctx context.Context, line []byte) error {
-	if !p.cmd.Parse && (len(line) > maxTextLine || !utf8.Valid(line)) {
+	if !p.cmd.isJSON(line) && (len(line) > maxTextLine || !utf8.Valid(line)) {
 		if err := p.close(); err != nil {
 			return err
 		}
@@ -210,13 +219,24 @@ func readLines(ctx context.Context, r io.Reader) (<-chan []byte, <-chan error) {
 	return lines, failed
 }
 
+// isJSON reports whether a line is published as the JSON value that it is, or has to be.
+func (c *publishCmd) isJSON(line []byte) bool {
+	if c.As != "" {
+		return c.As == linesOfJSON
+	}
+	line = bytes.TrimLeft(line, " \t")
+	return len(line) > 0 && (line[0] == '{' || line[0] == '[') && json.Valid(line)
+}
+
 // event returns a line as an event.
 func (c *publishCmd) event(line []byte) (client.NewEvent, error) {
-	if !c.Parse {
+	if !c.isJSON(line) {
+		c.asText++
 		text, err := json.Marshal(string(line))
 		return client.NewEvent{Type: c.Type, Data: text}, err
 	}
-	if !json.Valid(line) {
+	c.asJSON++
+	if c.As != "" && !json.Valid(line) {
 		before := "the lines before it are published"
 		if c.Key != "" {
 			before = "nothing was published"
@@ -224,4 +244,12 @@ func (c *publishCmd) event(line []byte) (client.NewEvent, error) {
 		return client.NewEvent{}, usage("not a JSON value: %.100q; %s", line, before)
 	}
 	return client.NewEvent{Type: c.Type, Data: line}, nil
+}
+
+// sayWhich says what the lines were taken for, where nobody has said what they are.
+func (c *publishCmd) sayWhich() {
+	if c.As == "" && c.asJSON > 0 {
+		fmt.Fprintf(os.Stderr, "reprise: lines taken as JSON: %d, as text: %d; --content-type says what they are\n",
+			c.asJSON, c.asText)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"reprise/client"
+	"reprise/cmd/reprise/internal/ids"
 )
 
 // removeCmd forgets things.
@@ -36,6 +37,14 @@ func (c *removeCmd) Run(ctx context.Context, asked *stops) error {
 				return server.RemoveStream(ctx, name)
 			case !c.Stream && !c.Session && !c.MCP && c.isStream(ctx, server, name):
 				return fmt.Errorf("%s is a stream, not an execution; --stream removes it", name)
+			case !c.Stream && !c.Session && !c.MCP && ids.IsBeginning(name):
+				whole, err := ids.Whole(ctx, server, name)
+				if err == nil && whole != name {
+					err = usage("the id of what is removed is written out: %s", whole)
+				}
+				if err != nil {
+					return err
+				}
 			}
 			return remove(ctx, name)
 		})

@@ -16,6 +16,7 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/cmd/reprise/internal/detach"
 	"reprise/internal/tracecontext"
 )
 
@@ -85,9 +86,9 @@ func (c *runCmd) Run(ctx context.Context, asked *stops) error {
 
 // atTerminal runs the command in a terminal that is connected to this one.
 func (c *runCmd) atTerminal(ctx context.Context, asked *stops, request client.StartRequest, t *terminal) error {
-	keys, err := parseDetachKeys(c.DetachKeys)
+	keys, err := detach.ParseKeys(c.DetachKeys)
 	if err != nil {
-		return err
+		return usage("--detach-keys %w", err)
 	}
 	stages, release := asked.stages(ctx, 3)
 	defer release()

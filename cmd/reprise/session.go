@@ -14,6 +14,7 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/cmd/reprise/internal/detach"
 	"reprise/internal/backoff"
 	"reprise/internal/problem"
 )
@@ -23,7 +24,7 @@ type session struct {
 	server   *client.Client
 	id       string
 	terminal *terminal
-	keys     detachKeys
+	keys     detach.Keys
 	readOnly bool // only the detach keys have an effect
 	bridge   *bridge
 
@@ -53,7 +54,7 @@ var (
 
 // newSession returns a session and the context of its following.
 func newSession(ctx context.Context, server *client.Client, id string,
-	t *terminal, keys detachKeys, q bridging,
+	t *terminal, keys detach.Keys, q bridging,
 ) (*session, context.Context) {
 	s := &session{server: server, id: id, terminal: t, keys: keys}
 	var following context.Context

@@ -100,7 +100,7 @@ func (c *serveCmd) settings(ctx context.Context, logger *slog.Logger) (*node.Opt
 		AllowHosts: c.AllowHost, AllowOrigins: c.AllowOrigin, Audit: c.Audit,
 		Heartbeat: c.Heartbeat, NoCompression: !c.Compress, WebhookGiveUp: c.WebhookGiveUp,
 		ResponseAge: c.ResponseAge, CallGrace: c.CallGrace, DrainFor: c.DrainFor,
-		OTLPEndpoint: c.OTLPEndpoint, Version: buildVersion(), Logger: logger,
+		OTLPEndpoint: c.OTLPEndpoint, Version: buildVersion(), Logger: logger, LogRequests: c.Requests,
 	}
 	secrets := c.secretPaths()
 	o.Isolation = func() (isolation.Config, error) { return c.isolate(logger, c.Data, secrets...) }
@@ -177,6 +177,7 @@ func (c *gatewayCmd) settings(logger *slog.Logger) (*node.Options, error) {
 		Listen: c.Listen, Listening: printListening, Open: c.Auth == "none",
 		PublicURL:  strings.TrimSuffix(c.PublicURL, "/"),
 		AllowHosts: c.AllowHost, AllowOrigins: c.AllowOrigin, Audit: c.Audit, Version: buildVersion(), Logger: logger,
+		LogRequests: c.Requests,
 		Upstreams: node.Upstreams{
 			TaskAfter: c.TaskAfter, RetainAge: c.RetainAge, SessionIdle: c.SessionIdle, Quick: c.Quick,
 			MaxBody: int64(c.MaxBody),

@@ -15,6 +15,7 @@ import (
 // showCmd shows the state of one thing.
 type showCmd struct {
 	connect `embed:""`
+	newest  `embed:""`
 
 	Stream  bool `short:"s" xor:"kind" env:"-" help:"NAME is a stream. This is assumed for a name with a slash."`
 	Session bool `xor:"kind" env:"-" help:"NAME is a session."`
@@ -22,7 +23,7 @@ type showCmd struct {
 	Task    bool `xor:"kind" env:"-" help:"NAME is a task of an MCP client."`
 	JSON    bool `name:"json" help:"Print it as a line of JSON."`
 
-	Name string `arg:"" help:"Id of an execution, or name of a stream or session."`
+	Name string `arg:"" optional:"" help:"Id of an execution, or name of a stream or session."`
 }
 
 // Run shows it.

@@ -39,7 +39,7 @@ func (p *storePlace) askOr(ctx context.Context, asked *stops, ask func(context.C
 			return err
 		}
 		err = withServer(server)
-		if p.Server.URL != "" || os.Getenv("REPRISE_URL") != "" || !errors.Is(err, syscall.ECONNREFUSED) {
+		if p.Server.isNamed() || !errors.Is(err, syscall.ECONNREFUSED) {
 			return err
 		}
 		return open()
@@ -79,7 +79,7 @@ func (p *storePlace) holder(data string) (*client.Client, error) {
 		return nil, nil
 	}
 	connect := p.Server
-	connect.URL = address
+	connect.URL, connect.Context = address, ""
 	if token := filepath.Join(data, datadir.TokenFile); connect.TokenFile == "" && os.Getenv("REPRISE_TOKEN") == "" {
 		if _, err := os.Stat(token); err == nil {
 			connect.TokenFile = token

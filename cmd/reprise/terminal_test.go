@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -473,50 +472,4 @@ func TestAttachIsRefused(t *testing.T) {
 		t.Errorf("%v: %s", err, &out)
 	}
 	check(t, o.client.Remove(t.Context(), "plain"))
-}
-
-func TestDetachKeys(t *testing.T) {
-	for text, want := range map[string]string{
-		"ctrl-p,ctrl-q": "Ctrl-P Ctrl-Q", "ctrl-]": "Ctrl-]", "~,.": "~ .", "none": "",
-	} {
-		keys, err := parseDetachKeys(text)
-		if err != nil || keys.String() != want {
-			t.Errorf("%q: %q, %v", text, keys, err)
-		}
-	}
-	for _, text := range []string{"", "ctrl-", "ctrl-1", "ctrl-pq", "ab", "ctrl-p, ctrl-q", "\x10"} {
-		if _, err := parseDetachKeys(text); err == nil {
-			t.Errorf("%q is taken", text)
-		} else if e, ok := errors.AsType[*exit](err); !ok || e.code != exitUsage {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
-	keys, err := parseDetachKeys(defaultDetachKeys)
-	check(t, err)
-	for _, c := range []struct {
-		typed  []string
-		pass   string
-		detach bool
-	}{
-		{[]string{"abc"}, "abc", false},
-		{[]string{"ab\x10\x11cd"}, "ab", true},
-		{[]string{"a\x10", "\x11"}, "a", true},
-		{[]string{"a\x10", "b"}, "a\x10b", false},
-		{[]string{"\x10\x10", "\x11"}, "\x10", true},
-		{[]string{"\x1b"}, "\x1b", false}, // an escape that begins nothing is not held back
-		{[]string{"\x1b[112;5u", "\x1b[113;5u"}, "", true},
-		{[]string{"\x1b[27;5;112~\x11"}, "", true},
-		{[]string{"\x10", "\x1b[A"}, "\x10\x1b[A", false},
-	} {
-		d := &detector{keys: keys}
-		var pass []byte
-		detach := false
-		for _, typed := range c.typed {
-			p, end := d.take([]byte(typed))
-			pass, detach = append(pass, p...), detach || end
-		}
-		if string(pass) != c.pass || detach != c.detach {
-			t.Errorf("%q passes %q, %v", c.typed, pass, detach)
-		}
-	}
 }

@@ -14,10 +14,11 @@ import (
 type waitCmd struct {
 	connect  `embed:""`
 	bridging `embed:""`
+	newest   `embed:""`
 
 	JSON bool `name:"json" help:"Print each execution as a line of JSON when it has ended."`
 
-	IDs []string `arg:"" name:"id" help:"Ids of executions."`
+	IDs []string `arg:"" optional:"" name:"id" help:"Ids of executions."`
 }
 
 // Help is shown below the usage.

@@ -77,6 +77,8 @@ type Options struct {
 	Tracer *otlp.Tracer
 	// Logger is given one line a request, and what went wrong. Default: silent.
 	Logger *slog.Logger
+	// LogRequests is that of web.Options.
+	LogRequests httpserver.Requests
 }
 
 func (o *Options) withDefaults() Options {
@@ -160,7 +162,7 @@ func newServer(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts
 		Gate: gate, Hosts: s.opts.Hosts, Origins: s.opts.Origins, MaxBody: s.opts.MaxBody,
 		BodyTimeout: s.opts.BodyTimeout, WriteTimeout: s.opts.WriteTimeout, Parking: s.opts.Parking,
 		Tracer: s.opts.Tracer, Observed: s.opts.Metrics.request, Missing: s.missing(), Off: s.off,
-		Logger: s.opts.Logger,
+		Logger: s.opts.Logger, LogRequests: s.opts.LogRequests,
 	}
 	if s.opts.Audit != nil {
 		settings.Journal = journal{s.opts.Audit}

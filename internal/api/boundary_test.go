@@ -11,7 +11,7 @@ import (
 )
 
 // TestShowServer: who may run commands sees what they may use, with the bounds of its own tenant; others see the
-// version alone.
+// version and their scopes alone.
 func TestShowServer(t *testing.T) {
 	dir := t.TempDir()
 	w := start(t, setup{
@@ -40,7 +40,7 @@ func TestShowServer(t *testing.T) {
 	})
 	w.with(reads, func() {
 		answer := w.do("GET", "/v1/server", "").is(200)
-		if answer.body != `{"version":"v1.2.3"}`+"\n" {
+		if answer.body != `{"version":"v1.2.3","scopes":["read"]}`+"\n" {
 			t.Errorf("who only reads sees %s", answer.body)
 		}
 	})

@@ -440,7 +440,7 @@ func TestLineLinks(t *testing.T) {
 	p.fill("[aria-label='Search output']", "2345")
 	p.text("1 line")
 	p.press("Enter")
-	row := `[...document.querySelectorAll(".term-row:not([hidden])")].find(e => e.children[1].textContent === "2345")`
+	row := `[...document.querySelectorAll(".term-row:not([hidden])")].find(e => e.querySelector(".term-text").textContent === "2345")`
 	p.until(row)
 	p.until(`document.querySelector(".term mark").textContent === "2345"`)
 	p.eval(row + `.children[0].click()`)

@@ -92,14 +92,26 @@ func (rec *Record) Status(r *http.Request) int {
 // Took is the time since the record began.
 func (rec *Record) Took() time.Duration { return time.Since(rec.began) }
 
+// Requests says of which requests a line is logged. The level of the others is debug.
+type Requests string
+
+// The requests of which a line is logged.
+const (
+	LogAll     Requests = "all"
+	LogChanges Requests = "changes" // and refusals; the default
+	LogErrors  Requests = "errors"  // refusals and failures
+)
+
 // Log logs a finished request, without empty attributes. It never logs the query, which may contain a ticket. A failure
-// of the server has the level error, and a read that is answered, or that its client has left, the level debug.
-func (rec *Record) Log(logger *slog.Logger, r *http.Request) {
+// of the server has the level error.
+func (rec *Record) Log(logger *slog.Logger, wanted Requests, r *http.Request) {
 	status, level := rec.Status(r), slog.LevelInfo
+	refused := status >= 400 && status != statusClientGone
 	switch {
 	case status >= 500:
 		level = slog.LevelError
-	case (status < 400 || status == statusClientGone) && (rec.Quiet || isRead(r.Method)):
+	case refused, wanted == LogAll:
+	case wanted == LogErrors, rec.Quiet, isRead(r.Method):
 		level = slog.LevelDebug
 	}
 	if !logger.Enabled(r.Context(), level) {

@@ -169,4 +169,36 @@ var rowMutants = []mutant{
 		new: "		err := f(bounded)\n		hurried := r.isClosing()\n",
 		pkg: "./store/storewrap", run: "TestCloseAllowsOneMoreTry",
 	},
+	{
+		name: "an id that somebody has chosen is found by its beginning", rule: "reprise --help",
+		file: "cmd/reprise/internal/ids/ids.go", old: "len(id) != generatedID || !isRandom(id) || ", new: "",
+		pkg: "./cmd/reprise", run: "TestScripts/names",
+	},
+	{
+		name: "what begins with a name is not told from what is called so", rule: "reprise --help",
+		file: "cmd/reprise/remove.go", old: "err == nil && whole != name", new: "false",
+		pkg: "./cmd/reprise", run: "TestScripts/names",
+	},
+	{
+		name: "lines of JSON are text", rule: "reprise --help",
+		file: "cmd/reprise/publish.go", old: "(line[0] == '{' || line[0] == '[')", new: "line[0] == '{'",
+		pkg: "./cmd/reprise", run: "TestScripts/names",
+	},
+	{
+		name: "the current context goes before REPRISE_URL", rule: "reprise login --help",
+		file: "cmd/reprise/contexts.go", old: "	case c.Context == \"\" && (c.URL", new: "	case false && (c.URL",
+		pkg: "./cmd/reprise", run: "TestScripts/contexts",
+	},
+	{
+		name: "tokens are read from a file of all", rule: "reprise login --help",
+		file: "cmd/reprise/internal/contexts/contexts.go",
+		old:  "case datadir.OthersMayRead", new: "case false && datadir.OthersMayRead",
+		pkg: "./cmd/reprise", run: "TestScripts/contexts",
+	},
+	{
+		name: "a token that is refused is kept", rule: "reprise login --help",
+		file: "cmd/reprise/contexts.go", old: "nil, nil); err != nil {\n		return err\n	}\n	at,",
+		new: "nil, nil); false {\n		return err\n	}\n	at,",
+		pkg: "./cmd/reprise", run: "TestScripts/contexts",
+	},
 }

@@ -5,6 +5,21 @@ package main
 // serverMutants are faults in what serves the engine.
 var serverMutants = []mutant{
 	{
+		name: "scopes that were not granted are shown", rule: "docs/console.md",
+		file: "internal/api/boundary.go", old: "if x.Who.May(scope) {", new: "if true {",
+		pkg: "./internal/api", run: "TestShowServer",
+	},
+	{
+		name: "--log-requests reaches no log", rule: "docs/operate.md, logs",
+		file: "internal/api/api.go", old: "LogRequests: s.opts.LogRequests,", new: "",
+		pkg: "./cmd/reprise", run: "TestScripts/log_requests",
+	},
+	{
+		name: "a refused read is not logged", rule: "docs/operate.md, logs",
+		file: "internal/httpserver/record.go", old: "refused := status >= 400 && ", new: "refused := status >= 500 && ",
+		pkg: "./internal/httpserver", run: "TestRequestsThatAreLogged",
+	},
+	{
 		name: "what a stream was made with is sent again", rule: "G2",
 		file: "mcp/mcphttp/early.go", old: "		if i < n {\n", new: "		if false {\n",
 		pkg: "./mcp/mcphttp", run: "TestCallIsOneCommit",

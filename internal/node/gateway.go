@@ -222,7 +222,7 @@ func (n *Node) logged(next http.Handler) http.Handler {
 		w, r, done := httpserver.GuardBody(w, r, bodyTimeout)
 		defer done()
 		rec := httpserver.NewRecord(w, r)
-		defer rec.Log(n.Logger, r)
+		defer rec.Log(n.Logger, n.LogRequests, r)
 		if name := httpserver.RepeatedHeader(r); name != "" {
 			_ = problem.Write(rec, problem.Invalid(http.StatusBadRequest, name, httpserver.RepeatedDetail))
 			return

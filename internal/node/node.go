@@ -113,6 +113,8 @@ type Options struct {
 
 	Version string
 	Logger  *slog.Logger
+	// LogRequests says of which requests a line is logged.
+	LogRequests httpserver.Requests
 }
 
 // UsageError is an error in the settings, which the text calls by the names of flags.

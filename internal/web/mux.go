@@ -85,6 +85,8 @@ type Options struct {
 	Off     func(path string) string
 	// Logger is given one line a request, and what went wrong. Default: silent.
 	Logger *slog.Logger
+	// LogRequests says of which requests. Default: httpserver.LogChanges.
+	LogRequests httpserver.Requests
 }
 
 // Observation is a request that is over.

@@ -160,5 +160,5 @@ func (m *Mux) panicked(rec *record, r *http.Request, v any) (answered bool) {
 func (m *Mux) note(rec *record, r *http.Request) {
 	m.opts.Observed(Observation{rec.route, r.Method, rec.Status(r), rec.Code(), rec.Took()})
 	rec.endSpan(r)
-	rec.Log(m.opts.Logger, r)
+	rec.Log(m.opts.Logger, m.opts.LogRequests, r)
 }

@@ -12,4 +12,8 @@ _reprise() {
         _files
     fi
 }
-compdef _reprise reprise
+if [[ ${funcstack[1]} = _reprise ]]; then # compinit has loaded this file as the function
+    _reprise "$@"
+else
+    compdef _reprise reprise
+fi

@@ -110,6 +110,31 @@ export async function download(execution: string, channel: 'stdout' | 'stderr'):
   link.click()
 }
 
+/** Saves what an execution wrote on both channels, in the order in which the server got it. */
+export async function downloadBoth(execution: string): Promise<void> {
+  const parts: BlobPart[] = []
+  const path = pathOf('executions', execution, '/events')
+  for (let after = 'earliest', more = true; more; ) {
+    const page = await get<EventPage>(`${path}?${new URLSearchParams({ after, limit: '1000', types: 'stdout,stderr' })}`)
+    for (const { text, base64 = '' } of page.events) {
+      parts.push(text ?? Uint8Array.from(atob(base64), (character) => character.charCodeAt(0)))
+    }
+    after = page.next_cursor
+    more = page.has_more
+  }
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(new Blob(parts))
+  link.download = `${execution}.log`
+  link.click()
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
+}
+
+interface EventPage {
+  events: { text?: string; base64?: string }[]
+  next_cursor: string
+  has_more: boolean
+}
+
 /** Sends JSON and returns what is answered; undefined for 204. */
 export async function call<T>(method: string, path: string, body?: unknown): Promise<T> {
   const init: RequestInit = { method }

@@ -3,8 +3,9 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { type Problem, type Who, call, get, logIn, problemOf, watchLogin, whoIs } from './api'
 import { ExecutionPage } from './execution'
 import { ExecutionsPage } from './executions'
-import { useAction, useTitle } from './hooks'
+import { useAction, usePolled, useTitle } from './hooks'
 import { theLogin } from './login'
+import { type Scope, Scopes } from './may'
 import { MCPPage } from './mcp'
 import { MCPSessionPage } from './mcpcalls'
 import { Empty, ProblemBox, caret } from './parts'
@@ -40,7 +41,7 @@ export function App({ token }: { token: string }) {
       const mine = ++newest
       clearTimeout(timer)
       let told: Problem | undefined
-      await get('/v1/executions?limit=1').catch((error: unknown) => (told = problemOf(error)))
+      await get('/v1/server').catch((error: unknown) => (told = problemOf(error)))
       if (mine !== newest) return // another tab has given its login meanwhile
       setProblem(told)
       if (!told) setLogin('in')
@@ -227,8 +228,12 @@ const links: [string, string, Route['page'][]][] = [
   ['Server', hrefs.server, ['server']],
 ]
 
+/** How often the page asks what its login may do, in milliseconds: that does not change. */
+const lookAtScopes = 3_600_000
+
 function Shell({ onOut }: { onOut: () => void }) {
   const route = useRoute()
+  const { value: server, problem } = usePolled((signal) => get<{ scopes: Scope[] }>('/v1/server', signal), lookAtScopes, [])
   const main = useRef<HTMLElement>(null)
   const at = `${route.page} ${route.name}`
   useEffect(() => {
@@ -265,7 +270,7 @@ function Shell({ onOut }: { onOut: () => void }) {
       </header>
       <main tabIndex={-1} ref={main} aria-label={route.page}>
         <ProblemBox problem={logOut.problem} onClose={logOut.clear} />
-        <Page route={route} />
+        <Scopes.Provider value={server?.scopes}>{(server || problem) && <Page route={route} />}</Scopes.Provider>
       </main>
     </div>
   )

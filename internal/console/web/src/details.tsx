@@ -1,5 +1,6 @@
 import { pathOf } from './api'
 import { bytes, commandOf, duration, isolationText, moment } from './format'
+import { Needs } from './may'
 import { Row, State } from './parts'
 import { Retain } from './retain'
 import type { Execution } from './wire'
@@ -39,7 +40,7 @@ export function Details({ execution: e, again }: { execution: Execution; again: 
         <code>{e.window?.tail}</code>
       </Row>
       <Row name="Retention">
-        <Retain path={pathOf('executions', e.id)} again={again} />
+        <Needs scope="control"><Retain path={pathOf('executions', e.id)} again={again} /></Needs>
       </Row>
     </dl>
   )

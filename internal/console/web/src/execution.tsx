@@ -7,6 +7,7 @@ import { useAction, useChanges, usePolled, useTick, useTitle } from './hooks'
 import { Details } from './details'
 import { Input } from './input'
 import { Output } from './output'
+import { LinkFor, Needs, useMay } from './may'
 import { Labels, ProblemBox, State, Sure, When } from './parts'
 import { hrefs } from './route'
 import { Strip } from './strip'
@@ -54,6 +55,7 @@ function Shown({ execution, query, again }: { execution: Execution; query: URLSe
     return () => watch.stop()
   }, [watch])
   const shown = useEnded(execution, watch, again)
+  const may = useMay('control')
   return (
     <section class="page page-execution page-run">
       <Head execution={shown} again={again}>
@@ -67,7 +69,7 @@ function Shown({ execution, query, again }: { execution: Execution; query: URLSe
         {tab === 'events' && <EventTable watch={watch} />}
         {tab === 'details' && <Details execution={shown} again={again} />}
       </div>
-      {shown.status === 'running' && tab !== 'terminal' && <Input id={id} />}
+      {may && shown.status === 'running' && tab !== 'terminal' && <Input id={id} />}
     </section>
   )
 }
@@ -117,7 +119,7 @@ function Head({ execution: e, again, children }: { execution: Execution; again: 
         <h1 class="mono command" tabIndex={0}>
           {commandOf(e)}
         </h1>
-        {e.status !== 'ended' ? <Control execution={e} again={again} /> : <Remove execution={e} />}
+        {e.status !== 'ended' ? <Needs scope="control"><Control execution={e} again={again} /></Needs> : <Remove execution={e} />}
       </div>
       <div class="facts-line">
         <p class="facts">
@@ -184,11 +186,13 @@ function Remove({ execution: { id, expired, argv, command } }: { execution: Exec
   return (
     <div class="control">
       {!expired && (argv || command) && (
-        <a class="button" href={hrefs.start(id)}>
+        <LinkFor scope="run" href={hrefs.start(id)}>
           Run again
-        </a>
+        </LinkFor>
       )}
-      <Sure words="Remove" question="Its output goes too." yes="Remove for good" busy={remove.busy} onYes={() => void remove.run()} />
+      <Needs scope="control">
+        <Sure words="Remove" question="Its output goes too." yes="Remove for good" busy={remove.busy} onYes={() => void remove.run()} />
+      </Needs>
       <ProblemBox problem={remove.problem} onClose={remove.clear} />
     </div>
   )

@@ -2,6 +2,7 @@ import { useEffect, useMemo, useReducer, useState } from 'preact/hooks'
 import { ExecutionList, type Filter } from './executionlist'
 import { bytes, commandOf, count, duration, ranFor } from './format'
 import { useMedia, usePolled, useTick, useTitle } from './hooks'
+import { LinkFor } from './may'
 import { Empty, Heading, Labels, ProblemBox, SearchField, State, VirtualRows, When } from './parts'
 import { hrefs } from './route'
 import type { Execution } from './wire'
@@ -54,9 +55,9 @@ export function ExecutionsPage({ query }: { query: URLSearchParams }) {
           ))}
         </div>
         <SearchField label="Search executions" placeholder="Search command, id, label=value" text={text} onText={setText} />
-        <a class="button primary" href={hrefs.start()}>
+        <LinkFor scope="run" primary href={hrefs.start()}>
           New run
-        </a>
+        </LinkFor>
       </div>
       <ProblemBox problem={problem} />
       <Table rows={rows} onNearEnd={text === '' ? older : undefined} />

@@ -37,6 +37,14 @@ export function isolationText({ layers, ...rest }: Isolation): string {
     .join(', ')
 }
 
+/** A time in milliseconds as it stands before a line: of the clock, or since another; "" if it is not known. */
+export function stampOf(time: number, since?: number): string {
+  if (Number.isNaN(time)) return ''
+  if (since !== undefined) return `+${(Math.max(0, time - since) / 1000).toFixed(3)}`
+  const at = new Date(time)
+  return `${at.toLocaleTimeString('en-GB')}.${String(at.getMilliseconds()).padStart(3, '0')}`
+}
+
 /** How long ago a time is, in few words. */
 export function ago(time: string, now = Date.now()): string {
   const seconds = Math.max(0, (now - Date.parse(time)) / 1000)

@@ -3,6 +3,7 @@ import { call, get } from './api'
 import { bytes, count, plural } from './format'
 import { useAction, usePolled, useTitle } from './hooks'
 import { TryIt } from './mcptry'
+import { Needs } from './may'
 import { Empty, Heading, ProblemBox, SearchField, VirtualRows, When } from './parts'
 import { hrefs } from './route'
 import type { MCPSession } from './wire'
@@ -31,9 +32,11 @@ export function MCPPage() {
           {value ? `${count(rows.length)}${value.next_cursor ? '+' : ''}` : ''}
         </span>
         <SearchField label="Search sessions of MCP" placeholder="Search client, version, principal" text={text} onText={setText} />
-        <button type="button" class="primary" aria-expanded={trying} onClick={() => setTrying(!trying)}>
-          Try a tool
-        </button>
+        <Needs scope="run">
+          <button type="button" class="primary" aria-expanded={trying} onClick={() => setTrying(!trying)}>
+            Try a tool
+          </button>
+        </Needs>
       </div>
       <ProblemBox problem={end.problem ?? problem} onClose={end.clear} />
       {trying && <TryIt />}
@@ -74,9 +77,11 @@ function Cells({ session: s, busy, onEnd }: { session: MCPSession; busy: boolean
       <span role="cell" class="number">{bytes(s.bytes)}</span>
       <span role="cell" class="soft cell-when"><When time={s.last_activity} /></span>
       <span role="cell">
-        <button type="button" disabled={busy} aria-label={`End the session of ${name}`} onClick={onEnd}>
-          End
-        </button>
+        <Needs scope="control">
+          <button type="button" disabled={busy} aria-label={`End the session of ${name}`} onClick={onEnd}>
+            End
+          </button>
+        </Needs>
       </span>
     </>
   )

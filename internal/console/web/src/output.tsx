@@ -1,9 +1,10 @@
-import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks'
-import { download } from './api'
-import { bytes, copyText, count, plural, stateOf } from './format'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { download, downloadBoth } from './api'
+import { bytes, copyText, count, plural, stampOf, stateOf } from './format'
 import { useAction, useChanges } from './hooks'
 import { ProblemBox } from './parts'
 import { hrefs } from './route'
+import { SearchBox } from './searchbox'
 import { Search } from './term/search'
 import { View } from './term/view'
 import { Timeline } from './timeline'
@@ -13,6 +14,24 @@ import type { Execution } from './wire'
 /** Lines that a copy of everything holds at most. */
 const maxCopied = 200_000
 
+type Stamps = 'off' | 'relative' | 'absolute'
+
+/** How lines are shown, which the browser remembers. */
+interface Form {
+  stamps: Stamps
+  wrap: boolean
+}
+
+const formKey = 'reprise output'
+
+function savedForm(): Form {
+  try {
+    return { stamps: 'off', wrap: false, ...(JSON.parse(localStorage.getItem(formKey) ?? '{}') as Partial<Form>) }
+  } catch {
+    return { stamps: 'off', wrap: false } // a browser may forbid it
+  }
+}
+
 /** The output of a run as a terminal would show it. */
 export function Output({ watch, execution, query }: { watch: Watch; execution: Execution; query: URLSearchParams }) {
   const { id } = execution
@@ -20,6 +39,9 @@ export function Output({ watch, execution, query }: { watch: Watch; execution: E
   const view = useRef<View | undefined>(undefined)
   const [following, setFollowing] = useState(true)
   const [picked, setPicked] = useState<[number, number]>([-1, -1])
+  const [form, setForm] = useState(savedForm)
+  const stamps = useRef<Stamps>(form.stamps)
+  stamps.current = form.stamps
   const search = useMemo(() => new Search(watch.screen), [watch])
   const target = useTarget(watch, query, (from, to) => {
     setPicked([from, to])
@@ -31,6 +53,8 @@ export function Output({ watch, execution, query }: { watch: Watch; execution: E
     const drawn = new View(box.current!, screen, {
       onFollow: setFollowing,
       href: (line) => hrefOf(watch, id, line, line),
+      stamp: (line) =>
+        stamps.current === 'off' ? '' : stampOf(watch.timeOf(screen.anchorOf(line).seq), stamps.current === 'relative' ? watch.activity.from : undefined),
       onPick: (line, extend) => {
         setPicked(([from]) => {
           const range: [number, number] = extend && from >= 0 ? [Math.min(from, line), Math.max(from, line)] : [line, line]
@@ -53,6 +77,14 @@ export function Output({ watch, execution, query }: { watch: Watch; execution: E
     view.current.picked = picked
     view.current.request()
   }, [picked])
+  useEffect(() => {
+    view.current?.restyle(form)
+    try {
+      localStorage.setItem(formKey, JSON.stringify(form))
+    } catch {
+      // It lasts until the page is left.
+    }
+  }, [form, watch, id])
   const follow = (on: boolean) => {
     setFollowing(on)
     view.current?.follow(on)
@@ -66,7 +98,7 @@ export function Output({ watch, execution, query }: { watch: Watch; execution: E
   }
   return (
     <div class="output">
-      <Toolbar watch={watch} id={id} picked={picked} search={search} view={view} following={following} onFollow={follow} />
+      <Toolbar watch={watch} id={id} picked={picked} search={search} view={view} following={following} onFollow={follow} form={form} onForm={setForm} />
       <div class="term" ref={box} tabIndex={0} role="region" aria-label="Output. Scroll with the arrow keys." />
       <Blank watch={watch} execution={execution} />
       <div class="foot">
@@ -115,6 +147,11 @@ function lineOf(watch: Watch, text: string): number {
   return match ? watch.screen.lineAt({ seq: Number(match[1]), nth: Number(match[2]) }) : -1
 }
 
+/** What can be saved: each channel as the command wrote it, or both in their order. */
+const saved = ['stdout', 'stderr', 'both'] as const
+
+type Saved = (typeof saved)[number]
+
 interface ToolbarProps {
   watch: Watch
   id: string
@@ -123,9 +160,11 @@ interface ToolbarProps {
   view: { current: View | undefined }
   following: boolean
   onFollow(on: boolean): void
+  form: Form
+  onForm(form: Form): void
 }
 
-function Toolbar({ watch, id, picked, search, view, following, onFollow }: ToolbarProps) {
+function Toolbar({ watch, id, picked, search, view, following, onFollow, form, onForm }: ToolbarProps) {
   const [copied, setCopied] = useState('')
   const copy = async () => {
     const { texts } = watch.screen
@@ -136,7 +175,7 @@ function Toolbar({ watch, id, picked, search, view, following, onFollow }: Toolb
     setCopied(`${plural(lines.length, 'line')} copied`)
     setTimeout(() => setCopied(''), 2000)
   }
-  const save = useAction((channel: 'stdout' | 'stderr') => download(id, channel))
+  const save = useAction((channel: Saved) => (channel === 'both' ? downloadBoth(id) : download(id, channel)))
   return (
     <div class="bar toolbar">
       <SearchBox watch={watch} search={search} view={view} onFound={() => onFollow(false)} />
@@ -144,6 +183,29 @@ function Toolbar({ watch, id, picked, search, view, following, onFollow }: Toolb
         {copied}
       </span>
       <span class="grow" />
+      <select aria-label="Times" value={form.stamps} onChange={(event) => onForm({ ...form, stamps: event.currentTarget.value as Stamps })}>
+        <option value="off">No times</option>
+        <option value="relative">Since start</option>
+        <option value="absolute">Clock</option>
+      </select>
+      <label class="check">
+        <input type="checkbox" checked={form.wrap} onChange={(event) => onForm({ ...form, wrap: event.currentTarget.checked })} />
+        Wrap
+      </label>
+      <button
+        type="button"
+        class="quiet"
+        aria-label="To the start"
+        onClick={() => {
+          onFollow(false)
+          view.current?.show(0)
+        }}
+      >
+        ⤒
+      </button>
+      <button type="button" class="quiet" aria-label="To the end" onClick={() => onFollow(true)}>
+        ⤓
+      </button>
       <label class="check">
         <input type="checkbox" checked={following} onChange={(event) => onFollow(event.currentTarget.checked)} />
         Follow
@@ -151,97 +213,13 @@ function Toolbar({ watch, id, picked, search, view, following, onFollow }: Toolb
       <button type="button" onClick={() => void copy()}>
         {picked[0] >= 0 ? `Copy ${plural(picked[1] - picked[0] + 1, 'line')}` : 'Copy'}
       </button>
-      {(['stdout', 'stderr'] as const).map((channel) => (
-        <button key={channel} type="button" title={`Download ${channel}`} onClick={() => void save.run(channel)}>
+      {saved.map((channel) => (
+        <button key={channel} type="button" title={`Download ${channel}`} disabled={save.busy} onClick={() => void save.run(channel)}>
           {channel}
         </button>
       ))}
       <ProblemBox problem={save.problem} onClose={save.clear} />
     </div>
-  )
-}
-
-interface SearchProps {
-  watch: Watch
-  search: Search
-  view: { current: View | undefined }
-  onFound(): void
-}
-
-function SearchBox({ watch, search, view, onFound }: SearchProps) {
-  const [text, setText] = useState('')
-  const [, redraw] = useReducer((n: number) => n + 1, 0)
-  const field = useRef<HTMLInputElement>(null)
-  useEffect(() => {
-    search.begin(text)
-    if (view.current) view.current.query = search.query
-    view.current?.request()
-    let frame = 0
-    let timer: ReturnType<typeof setTimeout> | undefined
-    const advance = () => {
-      frame = 0
-      if (!search.advance()) frame = requestAnimationFrame(advance)
-      timer ??= setTimeout(() => {
-        timer = undefined
-        redraw(0)
-      }, 100)
-    }
-    const changed = () => {
-      if (text !== '') frame ||= requestAnimationFrame(advance)
-    }
-    changed()
-    const stop = watch.subscribe(changed)
-    return () => {
-      stop()
-      cancelAnimationFrame(frame)
-      clearTimeout(timer)
-    }
-  }, [text, search, watch])
-  useEffect(() => {
-    const pressed = (event: KeyboardEvent) => {
-      const typing = /^(INPUT|TEXTAREA|SELECT)$/.test((event.target as HTMLElement).tagName)
-      if (event.key !== '/' || typing || event.ctrlKey || event.metaKey) return
-      event.preventDefault()
-      field.current?.focus()
-    }
-    addEventListener('keydown', pressed)
-    return () => removeEventListener('keydown', pressed)
-  }, [])
-  const step = (by: 1 | -1) => {
-    const line = search.step(by)
-    if (line < 0) return
-    onFound()
-    view.current?.show(line)
-    redraw(0)
-  }
-  const found = search.matches.length
-  return (
-    <span class="search">
-      <input
-        ref={field}
-        type="search"
-        placeholder="Search output"
-        aria-label="Search output"
-        value={text}
-        onInput={(event) => setText(event.currentTarget.value)}
-        onKeyDown={(event) => {
-          if (event.key === 'Enter') step(event.shiftKey ? -1 : 1)
-        }}
-      />
-      {text !== '' && (
-        <>
-          <span class="soft" role="status">
-            {found === 0 ? 'no line' : `${search.at >= 0 ? `${count(search.at + 1)} of ` : ''}${plural(found, 'line')}`}
-          </span>
-          <button type="button" class="quiet" aria-label="Previous match" onClick={() => step(-1)}>
-            ↑
-          </button>
-          <button type="button" class="quiet" aria-label="Next match" onClick={() => step(1)}>
-            ↓
-          </button>
-        </>
-      )}
-    </span>
   )
 }
 

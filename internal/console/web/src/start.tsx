@@ -1,7 +1,8 @@
-import { useRef, useState } from 'preact/hooks'
+import { useEffect, useRef, useState } from 'preact/hooks'
 import { call, get, pathOf } from './api'
 import { commandOf, randomID } from './format'
 import { useAction, usePolled, useTitle } from './hooks'
+import { Needs } from './may'
 import { Field, ProblemBox, caret } from './parts'
 import { hrefs } from './route'
 import type { Execution, StartRequest } from './wire'
@@ -32,7 +33,7 @@ export function StartPage({ again }: { again: string }) {
     <section class="page page-form">
       <h1>New run</h1>
       <ProblemBox problem={problem} />
-      {(value || !again) && <Form earlier={value} />}
+      {(value || !again) && <Needs scope="run"><Form earlier={value} /></Needs>}
     </section>
   )
 }
@@ -43,6 +44,7 @@ function Form({ earlier }: { earlier: Execution | undefined }) {
   const [open, setOpen] = useState(false)
   const [tty, setTTY] = useState(earlier?.tty !== undefined)
   const field = useRef<HTMLTextAreaElement>(null)
+  useEffect(() => caret(field.current), [])
   const start = useAction(async (form: HTMLFormElement) => {
     const request = requestOf(new FormData(form), id, open, tty)
     if (earlier?.argv && command === commandOf(earlier)) {
@@ -69,10 +71,7 @@ function Form({ earlier }: { earlier: Execution | undefined }) {
           class="mono"
           rows={5}
           required
-          ref={(element) => {
-            if (element && !field.current) caret(element)
-            field.current = element
-          }}
+          ref={field}
           spellcheck={false}
           value={command}
           onInput={(event) => setCommand(event.currentTarget.value)}

@@ -3,6 +3,7 @@ import { call, get, pathOf } from './api'
 import { EventTable } from './events'
 import { bytes, count } from './format'
 import { useAction, usePolled, useTitle } from './hooks'
+import { Needs } from './may'
 import { Empty, Heading, Labels, ProblemBox, SearchField, VirtualRows, When } from './parts'
 import { Retain } from './retain'
 import { hrefs } from './route'
@@ -27,7 +28,7 @@ export function StreamsPage() {
         <h1>Streams</h1>
         <span class="soft" role="status">{value ? `${count(rows.length)}${value.next_cursor ? '+' : ''}` : ''}</span>
         <SearchField label="Search streams" placeholder="Search names" text={text} onText={setText} />
-        <NewStream again={again} />
+        <Needs scope="publish"><NewStream again={again} /></Needs>
       </div>
       <ProblemBox problem={problem} />
       {rows.length > 0 && (
@@ -131,11 +132,11 @@ export function StreamPage({ name }: { name: string }) {
             <Strip watch={watch} />
           </div>
         )}
-        {stream && <Retain path={path} again={again} />}
+        {stream && <Needs scope="control"><Retain path={path} again={again} /></Needs>}
       </header>
       <ProblemBox problem={problem ?? (watch.follower.phase === 'failed' ? watch.follower.problem : undefined)} />
       {stream && <div class="panel"><EventTable watch={watch} /></div>}
-      {stream?.status === 'open' && <Publish path={path} again={again} />}
+      {stream?.status === 'open' && <Needs scope="publish"><Publish path={path} again={again} /></Needs>}
     </section>
   )
 }

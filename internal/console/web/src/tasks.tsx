@@ -2,6 +2,7 @@ import { useState } from 'preact/hooks'
 import { call, get } from './api'
 import { count } from './format'
 import { useAction, usePolled, useTitle } from './hooks'
+import { Needs } from './may'
 import { Empty, Heading, ProblemBox, SearchField, VirtualRows, When } from './parts'
 import { hrefs } from './route'
 import type { Task } from './wire'
@@ -98,9 +99,11 @@ function Cells({ task: t, busy, onCancel }: { task: Task; busy: boolean; onCance
       <span role="cell" class="soft cell-when"><When time={t.updated} /></span>
       <span role="cell">
         {filter === 'running' && (
-          <button type="button" disabled={busy || t.cancel_requested} aria-label={`Cancel the task ${t.id}`} onClick={onCancel}>
-            {t.cancel_requested ? 'Asked' : 'Cancel'}
-          </button>
+          <Needs scope="control">
+            <button type="button" disabled={busy || t.cancel_requested} aria-label={`Cancel the task ${t.id}`} onClick={onCancel}>
+              {t.cancel_requested ? 'Asked' : 'Cancel'}
+            </button>
+          </Needs>
         )}
       </span>
     </>

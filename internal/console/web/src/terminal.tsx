@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { call, pathOf } from './api'
+import { useMay } from './may'
 import { Board } from './term/board'
 import { Typist } from './typist'
 import type { Watch } from './watch'
@@ -16,6 +17,7 @@ export function TerminalPanel({ watch, execution }: { watch: Watch; execution: E
   const [typist, setTypist] = useState<Typist>()
   const [, redraw] = useState(0)
   const running = execution.status === 'running'
+  const may = useMay('control')
   const terminal = watch.terminal!
   useEffect(() => {
     terminal.resize(tty?.cols ?? 80, tty?.rows ?? 24)
@@ -42,7 +44,7 @@ export function TerminalPanel({ watch, execution }: { watch: Watch; execution: E
       },
       focus: (now) => {
         setFocused(now)
-        if (!now || attached || watch.end) return
+        if (!now || attached || watch.end || !may) return
         attached = true // from here on the terminal has the size of this window
         resize(...board.fit())
       },
@@ -59,12 +61,12 @@ export function TerminalPanel({ watch, execution }: { watch: Watch; execution: E
       terminal.onAnswer = undefined
       board.close()
     }
-  }, [watch, id])
+  }, [watch, id, may])
   return (
     <div class="output">
-      <div class={`term board ${focused && running ? 'is-typing' : ''}`} ref={box} role="group" aria-label="Terminal" />
+      <div class={`term board ${focused && running && may ? 'is-typing' : ''}`} ref={box} role="group" aria-label="Terminal" />
       <p class="statusline soft" role="status">
-        <span>{stateOf(running, focused, typist)}</span>
+        <span>{running && !may ? 'This login may only watch.' : stateOf(running, focused, typist)}</span>
         {terminal.title !== '' && <span>{terminal.title}</span>}
         <span class="mono">
           {terminal.cols}×{terminal.rows}

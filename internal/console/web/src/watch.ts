@@ -31,6 +31,9 @@ export class Watch implements Listener {
   readonly follower: Follower
   /** What the program draws, where it runs in a terminal. */
   readonly terminal: Terminal | undefined
+  /** When the events of output were written, in milliseconds since 1970, in the places of their seqs. */
+  private readonly times: number[] = []
+  private base = 0 // the seq of the first of them
   rows: EventRow[] = []
   droppedRows = 0
   end: EventData | undefined
@@ -65,6 +68,11 @@ export class Watch implements Listener {
     return () => this.listeners.delete(listener)
   }
 
+  /** When the event with a seq was written, in milliseconds since 1970; NaN if that is not known. */
+  timeOf(seq: number): number {
+    return this.times[seq - this.base] ?? Number.NaN
+  }
+
   /** The cursor just after the event with a seq. */
   cursorOf(seq: number): string {
     return `${seq}${this.suffix}`
@@ -82,6 +90,8 @@ export class Watch implements Listener {
         const text = this.text(data, type)
         this.screen.write(text, type, seq)
         this.activity.add(type, data.time, seq, text.length)
+        this.base ||= seq
+        this.times[seq - this.base] = Date.parse(data.time)
         this.terminal?.write(text)
       }
       if (type === 'end') this.end = data

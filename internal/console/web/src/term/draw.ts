@@ -5,8 +5,11 @@ import { glyphs, isPlain } from './width'
 /** Columns beyond this one are not drawn; copies and downloads have them. */
 const maxDrawn = 5000
 
+/** What is searched for: a text, in lower case, or an expression with the flag g; "" for nothing. */
+export type Query = string | RegExp
+
 /** Fills an element with a line. */
-export function drawLine(element: HTMLElement, text: string, styles: number | number[], query: string): void {
+export function drawLine(element: HTMLElement, text: string, styles: number | number[], query: Query): void {
   const cut = text.length > maxDrawn
   if (cut) text = text.slice(0, maxDrawn)
   if (styles === 0 && query === '' && isPlain(text)) {
@@ -26,8 +29,12 @@ export function drawLine(element: HTMLElement, text: string, styles: number | nu
 }
 
 /** Where query is in text, without regard to case. */
-export function occurrences(text: string, query: string): [from: number, to: number][] {
+export function occurrences(text: string, query: Query): [from: number, to: number][] {
   const list: [number, number][] = []
+  if (typeof query !== 'string') {
+    for (const { index, 0: found } of text.matchAll(query)) if (found !== '') list.push([index, index + found.length])
+    return list
+  }
   const folded = text.toLowerCase()
   for (let at = folded.indexOf(query); at >= 0; at = folded.indexOf(query, at + query.length)) list.push([at, at + query.length])
   return list

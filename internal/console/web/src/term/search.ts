@@ -1,3 +1,4 @@
+import type { Query } from './draw'
 import type { Screen } from './screen'
 
 /** How long one look may take before the browser draws. */
@@ -5,7 +6,7 @@ const slice = 6
 
 /** The lines of a Screen that hold a text. It goes on as lines come. */
 export class Search {
-  query = ''
+  query: Query = ''
   /** Numbers of lines, growing. */
   matches: number[] = []
   /** Which of them is the one that is shown; -1 for none. */
@@ -16,9 +17,9 @@ export class Search {
 
   constructor(private readonly screen: Screen) {}
 
-  /** Searches for another text, without regard to case. */
-  begin(query: string): void {
-    this.query = query.toLowerCase()
+  /** Searches for another text or expression, without regard to case. */
+  begin(query: Query): void {
+    this.query = typeof query === 'string' ? query.toLowerCase() : query
     this.matches = []
     this.at = -1
     this.scanned = 0
@@ -38,11 +39,16 @@ export class Search {
     const until = performance.now() + slice
     const { texts } = this.screen
     while (this.scanned < texts.length) {
-      if (texts[this.scanned]!.toLowerCase().includes(this.query)) this.matches.push(this.scanned)
+      if (this.isIn(texts[this.scanned]!)) this.matches.push(this.scanned)
       this.scanned++
       if ((this.scanned & 255) === 0 && performance.now() > until) return false
     }
     return true
+  }
+
+  private isIn(text: string): boolean {
+    const { query } = this
+    return typeof query === 'string' ? text.toLowerCase().includes(query) : text.search(query) >= 0
   }
 
   /** Goes to the next match, or to the one before, and says which line that is; -1 if there is none. */

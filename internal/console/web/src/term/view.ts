@@ -1,4 +1,4 @@
-import { drawLine } from './draw'
+import { type Query, drawLine } from './draw'
 import { runs } from './row'
 import type { Screen } from './screen'
 import { stderr, styleOf } from './style'
@@ -16,10 +16,13 @@ export interface ViewOptions {
   onPick(line: number, extend: boolean): void
   /** The address of a line. */
   href(line: number): string
+  /** When a line was written, as it stands before it, "" for nothing. */
+  stamp(line: number): string
 }
 
 interface RowElements {
   row: HTMLDivElement
+  stamp: HTMLSpanElement
   number: HTMLAnchorElement
   text: HTMLSpanElement
   line: number
@@ -31,8 +34,12 @@ interface RowElements {
  */
 export class View {
   following = true
-  /** Searched for, in lower case. */
-  query = ''
+  /** Searched for. */
+  query: Query = ''
+  /** Whether lines that are longer than the view go on below. */
+  wrap = false
+  /** How stamps are written, to draw again when that changes. */
+  stamps = ''
   /** The lines that are picked, both inclusive; -1 for none. */
   picked: [from: number, to: number] = [-1, -1]
   /** How many frames were drawn, for those who measure. */
@@ -161,30 +168,48 @@ export class View {
     const top = scrollTop / this.scale
     const first = Math.max(0, Math.floor(top))
     const count = Math.min(Math.ceil(height / this.rowHeight) + spare, this.screen.length - first)
-    const now = `${first} ${count} ${this.screen.version} ${this.screen.dropped} ${this.query} ${this.picked} ${height}`
-    this.lines.style.transform = `translateY(${scrollTop - (top - first) * this.rowHeight}px)`
-    if (now === this.drawn) return
-    this.drawn = now
-    for (let i = 0; i < count; i++) this.drawRow((this.pool[i] ??= this.newRow()), first + i)
-    this.pool.forEach(({ row }, i) => (row.hidden = i >= count))
+    const now = `${first} ${count} ${this.screen.version} ${this.screen.dropped} ${this.query} ${this.picked} ${height} ${this.wrap} ${this.stamps}`
+    const changed = now !== this.drawn
+    if (changed) {
+      this.drawn = now
+      for (let i = 0; i < count; i++) this.drawRow((this.pool[i] ??= this.newRow()), first + i)
+      this.pool.forEach(({ row }, i) => (row.hidden = i >= count))
+    }
+    let above = (top - first) * this.rowHeight
+    if (this.wrap) {
+      // The scrollbar stands for lines, of which some are higher than others. The last one ends where the view does.
+      const last = this.screen.length - height / this.rowHeight
+      above = ((top - first) * (this.pool[0]?.row.offsetHeight ?? 0)) || 0
+      if (top >= last - 1) above = Math.max(above, this.lines.offsetHeight - height)
+    }
+    this.lines.style.transform = `translateY(${scrollTop - above}px)`
+  }
+
+  /** Draws everything again, in another form. */
+  restyle(form: { wrap: boolean; stamps: string }): void {
+    Object.assign(this, form)
+    this.box.classList.toggle('is-wrapped', form.wrap)
+    this.request()
   }
 
   private newRow(): RowElements {
     const row = document.createElement('div')
+    const stamp = document.createElement('span')
     const number = document.createElement('a')
     const text = document.createElement('span')
     row.className = 'term-row'
     number.className = 'term-number'
     text.className = 'term-text'
+    stamp.className = 'term-stamp'
     number.tabIndex = -1
     number.href = '#'
-    row.append(number, text)
+    row.append(number, stamp, text)
     this.lines.append(row)
-    return { row, number, text, line: -1 }
+    return { row, stamp, number, text, line: -1 }
   }
 
   private drawRow(elements: RowElements, line: number): void {
-    const { row, number, text } = elements
+    const { row, stamp, number, text } = elements
     const content = this.screen.texts[line]!
     const styles = this.screen.styles[line]!
     elements.line = line
@@ -192,6 +217,7 @@ export class View {
     const isLine = content !== '' || line < this.screen.length - 1
     number.textContent = isLine ? String(line + 1 + this.screen.dropped) : '·'
     number.inert = !isLine
+    stamp.textContent = isLine ? this.options.stamp(line) : ''
     const [from, to] = this.picked
     row.className = `term-row${hasStderr(content, styles) ? ' is-stderr' : ''}${line >= from && line <= to ? ' is-picked' : ''}`
     drawLine(text, content, styles, this.query)

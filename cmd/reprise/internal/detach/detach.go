@@ -1,4 +1,5 @@
-package main
+// Package detach finds the keys that leave a command alone among those that are typed.
+package detach
 
 import (
 	"bytes"
@@ -7,21 +8,21 @@ import (
 	"time"
 )
 
-// defaultDetachKeys are the detach keys of similar tools.
-const defaultDetachKeys = "ctrl-p,ctrl-q"
+// DefaultKeys are the detach keys of similar tools.
+const DefaultKeys = "ctrl-p,ctrl-q"
 
-// detachPatience is how long a beginning of the detach keys is held back for the rest.
-const detachPatience = time.Second
+// Patience is how long a beginning of the detach keys is held back for the rest.
+const Patience = time.Second
 
-// detachKeys is a sequence of keys, each of which may be encoded in several forms.
-type detachKeys [][][]byte
+// Keys is a sequence of keys, each of which may be encoded in several forms.
+type Keys [][][]byte
 
-// parseDetachKeys parses keys such as "ctrl-p,ctrl-q" or "ctrl-],d". "none" means no keys.
-func parseDetachKeys(text string) (detachKeys, error) {
+// ParseKeys parses keys such as "ctrl-p,ctrl-q" or "ctrl-],d". "none" means no keys.
+func ParseKeys(text string) (Keys, error) {
 	if text == "none" {
 		return nil, nil
 	}
-	var keys detachKeys
+	var keys Keys
 	for name := range strings.SplitSeq(text, ",") {
 		char, control := strings.CutPrefix(strings.ToLower(name), "ctrl-")
 		if !control {
@@ -29,7 +30,7 @@ func parseDetachKeys(text string) (detachKeys, error) {
 		}
 		if len(char) != 1 || char[0] <= ' ' || char[0] > '~' ||
 			control && !strings.Contains("abcdefghijklmnopqrstuvwxyz@[\\]^_", char) {
-			return nil, usage("--detach-keys %q: a key is a character, or ctrl- and a letter or one of @[\\]^_; \"none\" is no key",
+			return nil, fmt.Errorf("%q: a key is a character, or ctrl- and a letter or one of @[\\]^_; \"none\" is no key",
 				text)
 		}
 		if !control {
@@ -48,7 +49,7 @@ func parseDetachKeys(text string) (detachKeys, error) {
 }
 
 // String names the keys for people.
-func (k detachKeys) String() string {
+func (k Keys) String() string {
 	names := make([]string, len(k))
 	for i, forms := range k {
 		names[i] = string(forms[0])
@@ -60,7 +61,7 @@ func (k detachKeys) String() string {
 }
 
 // match returns with how many of the keys typed begins, and the number of their bytes.
-func (k detachKeys) match(typed []byte) (keys, size int) {
+func (k Keys) match(typed []byte) (keys, size int) {
 	for _, forms := range k {
 		n := 0
 		for _, form := range forms {
@@ -76,21 +77,21 @@ func (k detachKeys) match(typed []byte) (keys, size int) {
 	return keys, size
 }
 
-// detector finds the detach keys in typed bytes.
-type detector struct {
-	keys detachKeys
+// Detector finds the detach keys in typed bytes.
+type Detector struct {
+	Keys Keys
 	held []byte // the keys that may begin them
 }
 
-// take returns the bytes to pass on, of those held back and those typed now, and whether they ended with the detach
+// Take returns the bytes to pass on, of those held back and those typed now, and whether they ended with the detach
 // keys.
-func (d *detector) take(typed []byte) (pass []byte, detach bool) {
+func (d *Detector) Take(typed []byte) (pass []byte, detach bool) {
 	typed = append(d.held, typed...)
 	d.held = nil
 	for i := 0; i < len(typed); i++ {
-		keys, size := d.keys.match(typed[i:])
+		keys, size := d.Keys.match(typed[i:])
 		switch {
-		case keys > 0 && keys == len(d.keys):
+		case keys > 0 && keys == len(d.Keys):
 			return typed[:i], true
 		case keys > 0 && i+size == len(typed):
 			d.held = bytes.Clone(typed[i:])
@@ -100,8 +101,8 @@ func (d *detector) take(typed []byte) (pass []byte, detach bool) {
 	return typed, false
 }
 
-// release returns the bytes that are held back.
-func (d *detector) release() []byte {
+// Release returns the bytes that are held back.
+func (d *Detector) Release() []byte {
 	held := d.held
 	d.held = nil
 	return held
