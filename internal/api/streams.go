@@ -31,10 +31,11 @@ func (s *Server) streamBody(info *reprise.StreamInfo) streamBody {
 	body := streamBody{client.Stream{
 		Name: info.Key.Name, Status: "open", Labels: maps.Clone(info.Config.Labels),
 		Retention: execution.Retention{
-			MaxEvents: info.Config.Retention.MaxEvents,
-			MaxBytes:  info.Config.Retention.MaxBytes,
-			MaxAge:    execution.Duration(info.Config.Retention.MaxAge),
-			MaxIdle:   execution.Duration(info.Config.MaxIdle()),
+			MaxEvents:  info.Config.Retention.MaxEvents,
+			MaxBytes:   info.Config.Retention.MaxBytes,
+			MaxAge:     execution.Duration(info.Config.Retention.MaxAge),
+			MaxIdle:    execution.Duration(info.Config.MaxIdle()),
+			MaxAgeEach: execution.Duration(info.Config.MaxAgeEach()),
 		},
 		Created: execution.Time{Time: info.Created},
 		Window:  s.opts.Reads.Window(info),
@@ -54,18 +55,20 @@ func (s *Server) streamBody(info *reprise.StreamInfo) streamBody {
 }
 
 // ownLabels are the labels of a stream that are not shown as such and that nobody else sets.
-var ownLabels = []string{reprise.AccountLabel, reprise.MaxIdleLabel}
+var ownLabels = []string{reprise.AccountLabel, reprise.MaxIdleLabel, reprise.MaxAgeEachLabel}
 
-// withOwn returns the labels of a stream that is charged to a principal, and that may be idle for maxIdle, or for ever
-// if that is 0.
-func withOwn(labels map[string]string, principal string, maxIdle time.Duration) map[string]string {
+// withOwn returns the labels of a stream that is charged to a principal, with the bounds of bound that are labels.
+func withOwn(labels map[string]string, principal string, bound *execution.Retention) map[string]string {
 	all := maps.Clone(labels)
 	if all == nil {
 		all = map[string]string{}
 	}
 	all[reprise.AccountLabel] = principal
-	if maxIdle > 0 {
-		all[reprise.MaxIdleLabel] = maxIdle.String()
+	if d := time.Duration(bound.MaxIdle); d > 0 {
+		all[reprise.MaxIdleLabel] = d.String()
+	}
+	if d := time.Duration(bound.MaxAgeEach); d > 0 {
+		all[reprise.MaxAgeEachLabel] = d.String()
 	}
 	return all
 }
@@ -87,7 +90,7 @@ func (s *Server) createStream(x *web.Exchange) error {
 			return web.Unprocessable("labels", "the label "+own+" is the server's own")
 		}
 	}
-	if r := body.Retention; r.MaxEvents < 0 || r.MaxBytes < 0 || r.MaxAge < 0 || r.MaxIdle < 0 {
+	if r := body.Retention; r.MaxEvents < 0 || r.MaxBytes < 0 || r.MaxAge < 0 || r.MaxIdle < 0 || r.MaxAgeEach < 0 {
 		return web.Unprocessable("retention", "a bound is negative")
 	}
 	stream, created, err := s.log.Create(x.R.Context(), key, reprise.StreamConfig{
@@ -96,7 +99,7 @@ func (s *Server) createStream(x *web.Exchange) error {
 			MaxBytes:  body.Retention.MaxBytes,
 			MaxAge:    time.Duration(body.Retention.MaxAge),
 		},
-		Labels: withOwn(body.Labels, x.Who.Name, time.Duration(body.Retention.MaxIdle)),
+		Labels: withOwn(body.Labels, x.Who.Name, &body.Retention),
 	})
 	if err != nil {
 		return err

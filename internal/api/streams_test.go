@@ -159,6 +159,32 @@ func TestPublishRefusesDeepNesting(t *testing.T) {
 	w.do("POST", "/v1/streams/s/end", `{"outcome":"completed","data":`+objects(512)+`}`).is(200)
 }
 
+// TestOldEventsOfOpenStreamAreGone: of streams and of executions, whose commands go on.
+func TestOldEventsOfOpenStreamAreGone(t *testing.T) {
+	w := start(t, setup{})
+	const each = `"retention":{"max_age_each":"1ms"}`
+	if a := w.do("PUT", "/v1/streams/s", `{`+each+`}`).is(201); !strings.Contains(a.body, each) {
+		t.Errorf("%s is not in %s", each, a.body)
+	}
+	w.do("PUT", "/v1/streams/t", `{"retention":{"max_age_each":"-1ms"}}`).refused(422, "invalid")
+	run := `{"command":"echo gone; exec cat","stdin_open":true,`
+	w.do("POST", "/v1/executions", run+`"id":"bad","retention":{"max_age_each":"-1ms"}}`).refused(422, "invalid")
+	w.do("POST", "/v1/executions", run+`"id":"x",`+each+`}`).is(201)
+	w.do("POST", "/v1/streams/s/events", `{"data":1}`).is(200)
+	w.eventually("the event is gone", func() bool {
+		w.do("POST", "/v1/store/sweep", "").is(200)
+		at := w.do("GET", "/v1/streams/s", "").is(200)
+		return at.number("events") == 0 && strings.HasPrefix(at.text("window", "earliest"), "1.")
+	})
+	w.eventually("the output is gone", func() bool {
+		w.do("POST", "/v1/store/sweep", "").is(200)
+		return w.do("GET", "/v1/executions/x/stdout", "").status == 410
+	})
+	if a := w.do("GET", "/v1/executions/x", "").is(200); a.text("status") != "running" {
+		t.Errorf("the command is %s", a.text("status"))
+	}
+}
+
 // TestIdleStreamIsEnded: a stream with a bound is ended by a sweep and says why. Runs have no bound.
 func TestIdleStreamIsEnded(t *testing.T) {
 	w := start(t, setup{})

@@ -196,6 +196,7 @@ func (r *Request) checkTimes() error {
 		{"grace", r.Grace},
 		{"limits.cpu_time", r.Limits.CPUTime},
 		{"retention.max_age", r.Retention.MaxAge},
+		{"retention.max_age_each", r.Retention.MaxAgeEach},
 	} {
 		if d.value < 0 {
 			return invalid(d.field, "is negative")

@@ -104,6 +104,22 @@ var rowMutants = []mutant{
 		pkg: "./enginetest", run: "TestIdleStreamOfADeadReplica",
 	},
 	{
+		name: "an event that is young enough expires with an older one", rule: "decision 75",
+		file: "retention.go", old: "				case e.Time.After(limit):",
+		new: "				case e.Seq > info.Tail:",
+		pkg: "./enginetest", run: "TestEventsOfOpenStreamExpire|TestAgeOfEventsOutlivesARestart",
+	},
+	{
+		name: "the age of events is judged once", rule: "decision 75",
+		file: "retention.go", old: "	return oldest.Add(bound), nil", new: "	return oldest.Add(99 * bound), nil",
+		pkg: "./enginetest", run: "TestEventsOfOpenStreamExpire",
+	},
+	{
+		name: "a changed bound waits for a restart", rule: "decision 75",
+		file: "catchup.go", old: "	log.idle.forget(lv.key)\n	log.noteIdle(&lv.info)\n", new: "",
+		pkg: "./enginetest", run: "TestChangedBoundsCountAtOnce",
+	},
+	{
 		name: "a full disk is not told apart", rule: "row 11",
 		file: "store/sqlitestore/errors.go", old: `fmt.Errorf("%w: %w", reprise.DiskFull, err)`,
 		new: `fmt.Errorf("%w: %w", reprise.ErrUnavailable, err)`,

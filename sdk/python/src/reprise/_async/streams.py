@@ -30,7 +30,7 @@ class AsyncStreams:
         self, name: str, *, retention: Mapping[str, Any] | None = None, labels: Mapping[str, str] | None = None
     ) -> Stream:
         """Creates a stream, or returns the existing one with the same configuration; with another one the error has the code
-        "conflict". retention: max_events, max_bytes, max_age, max_idle."""
+        "conflict". retention: max_events, max_bytes, max_age, max_idle, max_age_each."""
         return Stream._read(await self._transport.call(_requests.create_stream(name, retention, labels)))
 
     async def configure(

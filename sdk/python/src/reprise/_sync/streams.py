@@ -31,7 +31,7 @@ class Streams:
         self, name: str, *, retention: Mapping[str, Any] | None = None, labels: Mapping[str, str] | None = None
     ) -> Stream:
         """Creates a stream, or returns the existing one with the same configuration; with another one the error has the code
-        "conflict". retention: max_events, max_bytes, max_age, max_idle."""
+        "conflict". retention: max_events, max_bytes, max_age, max_idle, max_age_each."""
         return Stream._read(self._transport.call(_requests.create_stream(name, retention, labels)))
 
     def configure(
