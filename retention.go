@@ -413,7 +413,11 @@ func (l *Log) tellEarly(info *StreamInfo) {
 
 // durationLabel returns the value of a label that is a positive duration, or 0.
 func (c StreamConfig) durationLabel(label string) time.Duration {
-	bound, err := time.ParseDuration(c.Labels[label])
+	text, ok := c.Labels[label]
+	if !ok {
+		return 0
+	}
+	bound, err := time.ParseDuration(text)
 	if err != nil {
 		return 0
 	}

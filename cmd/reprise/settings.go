@@ -98,7 +98,7 @@ func (c *serveCmd) settings(ctx context.Context, logger *slog.Logger) (*node.Opt
 		Listen: c.Listen, Passed: c.passed, TakeOver: c.takesOver(), CheckAddress: c.checkAddress, Park: c.Park,
 		Listening: printListening, Open: c.Auth == "none", PublicURL: strings.TrimSuffix(c.PublicURL, "/"),
 		AllowHosts: c.AllowHost, AllowOrigins: c.AllowOrigin, Audit: c.Audit,
-		Heartbeat: c.Heartbeat, NoCompression: !c.Compress, WebhookGiveUp: c.WebhookGiveUp,
+		Heartbeat: c.Heartbeat, NoCompression: !c.Compress, CloseEvent: c.CloseEvent, WebhookGiveUp: c.WebhookGiveUp,
 		ResponseAge: c.ResponseAge, CallGrace: c.CallGrace, DrainFor: c.DrainFor,
 		OTLPEndpoint: c.OTLPEndpoint, Version: buildVersion(), Logger: logger,
 	}

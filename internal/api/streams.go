@@ -1,6 +1,8 @@
 package api
 
 import (
+	"cmp"
+	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -136,6 +138,41 @@ func (s *Server) configureStream(x *web.Exchange) error {
 		return err
 	}
 	return x.Answer(http.StatusOK, s.streamBody(&info))
+}
+
+// trimStream removes the events up to a position, by default all of them. It can be repeated.
+func (s *Server) trimStream(x *web.Exchange) error {
+	stream, err := s.stream(x, identity.ScopeControl)
+	if err != nil {
+		return err
+	}
+	var body struct {
+		After string `json:"after"`
+	}
+	if err := x.DecodeOptional(&body); err != nil {
+		return err
+	}
+	at, err := reprise.ParsePosition(cmp.Or(body.After, "tail"))
+	if err != nil {
+		return err
+	}
+	switch reader, err := stream.Reader(x.R.Context(), at); {
+	case err == nil:
+		before := reader.Cursor().Seq + 1
+		reader.Close()
+		if err := stream.Trim(x.R.Context(), before); err != nil {
+			return err
+		}
+	case !isBehindWindow(err): // and if it is, the events are gone already
+		return err
+	}
+	return s.answerStream(x, http.StatusOK, stream)
+}
+
+// isBehindWindow reports whether err refuses a position before the kept events.
+func isBehindWindow(err error) bool {
+	window, ok := errors.AsType[*reprise.WindowError](err)
+	return ok && window.Reason == reprise.CursorExpired
 }
 
 func (s *Server) answerStream(x *web.Exchange, status int, stream *reprise.Stream) error {

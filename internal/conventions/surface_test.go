@@ -14,7 +14,7 @@ import (
 // program needs the new names for; see docs/decisions/0056, 0060, 0072 and 0075.
 var surface = map[string]int{
 	".":                      190,
-	"client":                 228,
+	"client":                 229,
 	"mcp/mcphttp":            45,
 	"mcp/mcphttp/resumetest": 15,
 	"mcp/mcpstore":           12,

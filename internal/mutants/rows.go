@@ -120,6 +120,21 @@ var rowMutants = []mutant{
 		pkg: "./enginetest", run: "TestChangedBoundsCountAtOnce",
 	},
 	{
+		name: "a reader of a removed stream is not told", rule: "docs/compatibility.md",
+		file: "sse/ssehttp/conn.go", old: "		last = removedBlock\n", new: "		last = \"\"\n",
+		pkg: "./sse/ssehttp", run: "TestRemovedStreamEndsResponse",
+	},
+	{
+		name: "a close event comes at a shutdown too", rule: "docs/compatibility.md",
+		file: "sse/ssehttp/conn.go", old: `(last != "" || errors.Is(why, reprise.ErrEnded))`, new: "why != nil",
+		pkg: "./sse/ssehttp", run: "TestCloseEventIsTheLast",
+	},
+	{
+		name: "a trim takes the event after the cursor too", rule: "docs/protocol.md, streams of your own",
+		file: "internal/api/streams.go", old: "reader.Cursor().Seq + 1", new: "reader.Cursor().Seq + 2",
+		pkg: "./internal/api", run: "TestTrimRemovesOldestEvents",
+	},
+	{
 		name: "a full disk is not told apart", rule: "row 11",
 		file: "store/sqlitestore/errors.go", old: `fmt.Errorf("%w: %w", reprise.DiskFull, err)`,
 		new: `fmt.Errorf("%w: %w", reprise.ErrUnavailable, err)`,

@@ -58,6 +58,13 @@ class AsyncStreams:
         answer = await self._transport.call(_requests.listing("streams", limit, cursor))
         return Listing([Stream._read(s) for s in answer["streams"]], answer["next_cursor"])
 
+    async def trim(self, name: str, *, after: str = "") -> Stream:
+        """Removes the events up to a cursor, by default all of them. The stream goes on: its next event gets the next seq, and
+        readers that are behind get a gap."""
+        path = _wire.named_path("streams", name, "/trim")
+        request = _wire.json_request(f"trim stream {name}", "POST", path, {"after": after} if after else {})
+        return Stream._read(await self._transport.call(request))
+
     async def remove(self, name: str) -> None:
         """Removes a stream without a trace."""
         await self._transport.call(
