@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"reprise"
 	"reprise/internal/mcpserver"
 )
 
@@ -217,6 +218,33 @@ func TestListTellsRunsApart(t *testing.T) {
 	}
 	if result.StructuredContent != nil {
 		t.Errorf("structured content: %v", result.StructuredContent)
+	}
+}
+
+// TestRetentionOfTool: a call says how much of its output is kept, and an unknown member is refused by its name.
+func TestRetentionOfTool(t *testing.T) {
+	w := newFixture(t, nil)
+	c := w.caller("2025-11-25", "")
+	for _, tool := range []string{"execute_code", "execute_code_async"} {
+		var run executed
+		c.call(tool, args{"command": "seq 1000; sleep 0.2; echo last", "retention": args{"max_events": 2}}, &run)
+		c.call("get_execution_output", args{"execution_id": run.ID, "until": "end"}, nil)
+		s, err := w.log.Stream(t.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "execution:" + run.ID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := s.Info(t.Context())
+		if err != nil || info.Config.Retention.MaxEvents != 2 || info.Kept() > 2 {
+			t.Errorf("%s keeps %d events with %+v, %v", tool, info.Kept(), info.Config.Retention, err)
+		}
+		text, result := c.try(t.Context(), tool, args{"command": "true", "retention": args{"max_byts": 2}}, nil)
+		if !result.IsError || !strings.Contains(text, "max_byts") {
+			t.Errorf("%s answers %q", tool, text)
+		}
+		text, result = c.try(t.Context(), tool, args{"command": "true", "retention": args{"max_bytes": -2}}, nil)
+		if !result.IsError || !strings.Contains(text, "retention.max_bytes") {
+			t.Errorf("%s answers %q", tool, text)
+		}
 	}
 }
 

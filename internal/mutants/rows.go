@@ -120,6 +120,11 @@ var rowMutants = []mutant{
 		pkg: "./enginetest", run: "TestChangedBoundsCountAtOnce",
 	},
 	{
+		name: "tools ignore how much is to be kept", rule: "docs/mcp-tools.md",
+		file: "internal/mcpserver/request.go", old: ", Retention: in.Kept.Retention,", new: ",",
+		pkg: "./internal/mcpserver", run: "TestRetentionOfTool",
+	},
+	{
 		name: "a reader of a removed stream is not told", rule: "docs/compatibility.md",
 		file: "sse/ssehttp/conn.go", old: "		last = removedBlock\n", new: "		last = \"\"\n",
 		pkg: "./sse/ssehttp", run: "TestRemovedStreamEndsResponse",
