@@ -120,6 +120,16 @@ var rowMutants = []mutant{
 		pkg: "./enginetest", run: "TestChangedBoundsCountAtOnce",
 	},
 	{
+		name: "calls of clients that never come back are closed", rule: "decision 76",
+		file: "mcp/mcphttp/response.go", old: "age != 0 || !s.resumes.Load() {", new: "age != 0 {",
+		pkg: "./mcp/mcphttp", run: "TestResponsesHaveAge",
+	},
+	{
+		name: "calls of clients that have come back are never closed", rule: "decision 76",
+		file: "mcp/mcphttp/serve.go", old: "		s.resumes.Store(true)\n", new: "",
+		pkg: "./mcp/mcphttp", run: "TestResponsesHaveAge",
+	},
+	{
 		name: "tools ignore how much is to be kept", rule: "docs/mcp-tools.md",
 		file: "internal/mcpserver/request.go", old: ", Retention: in.Kept.Retention,", new: ",",
 		pkg: "./internal/mcpserver", run: "TestRetentionOfTool",
