@@ -130,6 +130,17 @@ var rowMutants = []mutant{
 		pkg: "./mcp/mcphttp", run: "TestResponsesHaveAge",
 	},
 	{
+		name: "an image goes unsaid", rule: "docs/mcp-tools.md",
+		file: "internal/mcpserver/interpreter.go",
+		old:  "ok && isImage(kind) {", new: "ok && isImage(kind) && !isText {",
+		pkg: "./internal/mcpserver", run: "TestImagesOfInterpreter",
+	},
+	{
+		name: "images have no bound", rule: "docs/mcp-tools.md",
+		file: "internal/mcpserver/interpreter.go", old: "i.bytes+len(data) <= mostImageBytes {", new: "true {",
+		pkg: "./internal/mcpserver", run: "TestImagesOfInterpreter",
+	},
+	{
 		name: "tools ignore how much is to be kept", rule: "docs/mcp-tools.md",
 		file: "internal/mcpserver/request.go", old: ", Retention: in.Kept.Retention,", new: ",",
 		pkg: "./internal/mcpserver", run: "TestRetentionOfTool",
