@@ -141,6 +141,16 @@ var rowMutants = []mutant{
 		pkg: "./internal/mcpserver", run: "TestImagesOfInterpreter",
 	},
 	{
+		name: "calls that change something are sent again", rule: "docs/mcp-hosts.md",
+		file: "internal/mcpserver/relay/post.go", old: "		return b.reads[params.Name]\n", new: "		return true\n",
+		pkg: "./internal/mcpserver/relay", run: "TestReadsAreSentAgain",
+	},
+	{
+		name: "calls that only read are not sent again", rule: "docs/mcp-hosts.md",
+		file: "internal/mcpserver/relay/post.go", old: "reads && sent < maxSent)", new: "false)",
+		pkg: "./internal/mcpserver/relay", run: "TestReadsAreSentAgain",
+	},
+	{
 		name: "tools ignore how much is to be kept", rule: "docs/mcp-tools.md",
 		file: "internal/mcpserver/request.go", old: ", Retention: in.Kept.Retention,", new: ",",
 		pkg: "./internal/mcpserver", run: "TestRetentionOfTool",
