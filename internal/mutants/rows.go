@@ -142,7 +142,8 @@ var rowMutants = []mutant{
 	},
 	{
 		name: "calls that change something are sent again", rule: "docs/mcp-hosts.md",
-		file: "internal/mcpserver/relay/post.go", old: "		return b.reads[params.Name]\n", new: "		return true\n",
+		file: "internal/mcpserver/relay/post.go",
+		old:  "		return b.reads[params.Name]\n", new: "		return params.Name != \"\"\n",
 		pkg: "./internal/mcpserver/relay", run: "TestReadsAreSentAgain",
 	},
 	{
