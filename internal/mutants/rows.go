@@ -148,7 +148,7 @@ var rowMutants = []mutant{
 	},
 	{
 		name: "calls that only read are not sent again", rule: "docs/mcp-hosts.md",
-		file: "internal/mcpserver/relay/post.go", old: "reads && sent < maxSent)", new: "false)",
+		file: "internal/mcpserver/relay/post.go", old: "reads && sent < maxSent)", new: "reads && sent < 1)",
 		pkg: "./internal/mcpserver/relay", run: "TestReadsAreSentAgain",
 	},
 	{
