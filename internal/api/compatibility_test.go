@@ -145,8 +145,8 @@ var shapes = map[string]struct {
 	}},
 }
 
-// TestCompatibilityPage: each row of the page of what clients of others may expect is tried, here or by the test that is
-// named for it.
+// TestCompatibilityPage: each row of the page of what clients of others may expect is tried, here or by the test that
+// is named for it.
 func TestCompatibilityPage(t *testing.T) {
 	top := filepath.Join("..", "..")
 	page, err := os.ReadFile(filepath.Join(top, "docs", "compatibility.md"))
