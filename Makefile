@@ -155,6 +155,7 @@ mcp: ## the public conformance suite of MCP, and the SDKs of others over connect
 	MCP_CONFORMANCE=$${XDG_CACHE_HOME:-$$HOME/.cache}/reprise/mcp-conformance/0.2.0-alpha.12 go test -count=1 -run Conformance ./mcp/mcptask
 	examples/mcp/clients.sh
 	examples/mcp/clients.sh gateway
+	examples/mcp/clients.sh long
 	examples/mcp/rotation.sh
 	examples/mcp/oauth.sh
 

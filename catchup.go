@@ -240,6 +240,8 @@ func (lv *live) reconfigure(info *StreamInfo) {
 	}
 	lv.retention = info.Config.Retention.or(log.opts.Retention)
 	log.usage.add(lv.charged, amount{bytes: lv.info.Overhead() - before})
+	log.idle.forget(lv.key)
+	log.noteIdle(&lv.info)
 }
 
 // rewind applies a later state of the same epoch in which the window begins before trimmed, where it began before the

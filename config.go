@@ -161,17 +161,15 @@ func (c StreamConfig) Account() string { return c.Labels[AccountLabel] }
 const MaxIdleLabel = "reprise.max_idle"
 
 // MaxIdle returns the value of MaxIdleLabel, or 0 if there is none; see Options.MaxIdle.
-func (c StreamConfig) MaxIdle() time.Duration {
-	text, ok := c.Labels[MaxIdleLabel]
-	if !ok {
-		return 0
-	}
-	bound, err := time.ParseDuration(text)
-	if err != nil {
-		return 0
-	}
-	return max(0, bound)
-}
+func (c StreamConfig) MaxIdle() time.Duration { return c.durationLabel(MaxIdleLabel) }
+
+// MaxAgeEachLabel is the label that bounds how old an event of an open stream may become: a positive duration as in
+// MaxIdleLabel, and a label for the same reason. A sweep removes the events before the first one whose Time is young
+// enough, as Stream.Trim does. After the end of the stream, Retention.MaxAge applies alone.
+const MaxAgeEachLabel = "reprise.max_age_each"
+
+// MaxAgeEach returns the value of MaxAgeEachLabel, or 0 if there is none.
+func (c StreamConfig) MaxAgeEach() time.Duration { return c.durationLabel(MaxAgeEachLabel) }
 
 // EqualButAccount is like Equal, but ignores AccountLabel.
 func (c StreamConfig) EqualButAccount(o StreamConfig) bool {
@@ -210,8 +208,10 @@ func (c StreamConfig) validate() error {
 				maxLabelValue)
 		}
 	}
-	if text, ok := c.Labels[MaxIdleLabel]; ok && c.MaxIdle() == 0 {
-		return fmt.Errorf("%w: label %s is %q, a positive duration is taken", ErrInvalid, MaxIdleLabel, text)
+	for _, label := range [...]string{MaxIdleLabel, MaxAgeEachLabel} {
+		if text, ok := c.Labels[label]; ok && c.durationLabel(label) == 0 {
+			return fmt.Errorf("%w: label %s is %q, a positive duration is taken", ErrInvalid, label, text)
+		}
 	}
 	if len(c.Meta) > maxMetaBytes {
 		return fmt.Errorf("%w: meta of %d bytes, at most %d are taken", ErrInvalid, len(c.Meta), maxMetaBytes)

@@ -410,3 +410,81 @@ func (l *Log) tellEarly(info *StreamInfo) {
 			"stream", info.Key.Name, "ended", info.End.Time)
 	}
 }
+
+// durationLabel returns the value of a label that is a positive duration, or 0.
+func (c StreamConfig) durationLabel(label string) time.Duration {
+	text, ok := c.Labels[label]
+	if !ok {
+		return 0
+	}
+	bound, err := time.ParseDuration(text)
+	if err != nil {
+		return 0
+	}
+	return max(0, bound)
+}
+
+// maxAgeEach returns how old an event of the stream may become; 0 means any age.
+func maxAgeEach(info *StreamInfo) time.Duration {
+	if info.End != nil {
+		return 0
+	}
+	return info.Config.MaxAgeEach()
+}
+
+// expireEvents removes the events of a stream that are older than bound. It returns the time at which the next one is.
+func (l *Log) expireEvents(ctx context.Context, info *StreamInfo, bound time.Duration, result *SweepResult) (
+	due time.Time, err error,
+) {
+	at := now()
+	young, bytes, oldest, err := l.firstYoung(ctx, info, at.Add(-bound))
+	if err != nil {
+		return due, err
+	}
+	if oldest.IsZero() {
+		oldest = at // of the next event, at the earliest
+	}
+	if young > info.Earliest {
+		s, err := l.Stream(ctx, info.Key)
+		if err == nil {
+			err = s.use(ctx, func(lv *live) error { return l.trim(ctx, lv, info.Epoch, young) })
+		}
+		if err != nil {
+			return due, err
+		}
+		result.Events += int64(young - info.Earliest)
+		result.Bytes += bytes
+	}
+	return oldest.Add(bound), nil
+}
+
+// firstYoung returns the seq of the first kept event that is not older than limit, the size of those before it, and its
+// time. If all are older, it returns the seq after the last one and the zero time.
+func (l *Log) firstYoung(ctx context.Context, info *StreamInfo, limit time.Time) (
+	seq uint64, bytes int64, at time.Time, err error,
+) {
+	for seq = info.Earliest; seq <= info.Tail; {
+		page, err := l.readPage(ctx, info.Key, seq-1, pageBytes)
+		if err != nil {
+			return seq, bytes, at, err
+		}
+		if page.Info.Epoch != info.Epoch || len(page.Batches) == 0 {
+			return info.Earliest, 0, limit, nil // the next sweep looks again
+		}
+		for _, batch := range page.Batches {
+			for e, err := range Records(batch) {
+				switch {
+				case err != nil:
+					return seq, bytes, at, err
+				case e.Seq < seq:
+				case e.Time.After(limit):
+					return seq, bytes, e.Time, nil
+				default:
+					seq = e.Seq + 1
+					bytes += int64(recordSize(&e))
+				}
+			}
+		}
+	}
+	return seq, bytes, at, nil
+}

@@ -253,7 +253,7 @@ func (l *Log) check(opts *AppendOptions, events []Event, ends bool) (size int, e
 // gone. The error is ErrInvalid if before is above the tail plus one.
 func (s *Stream) Trim(ctx context.Context, before uint64) error {
 	err := s.use(ctx, func(lv *live) error {
-		return s.log.background.during(func() error { return s.log.trim(ctx, lv, before) })
+		return s.log.background.during(func() error { return s.log.trim(ctx, lv, "", before) })
 	})
 	return s.op("trim", err)
 }

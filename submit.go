@@ -176,19 +176,19 @@ func (lv *live) waitUntilReleased(ctx context.Context) error {
 }
 
 // trim implements Stream.Trim. Appends to the stream wait meanwhile.
-func (l *Log) trim(ctx context.Context, lv *live, before uint64) error {
+func (l *Log) trim(ctx context.Context, lv *live, only Epoch, before uint64) error {
 	release, err := l.hold(ctx, lv)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return l.trimHeld(ctx, lv, before)
+	return l.trimHeld(ctx, lv, only, before)
 }
 
 // trimHeld is trim of a stream that the caller holds.
-func (l *Log) trimHeld(ctx context.Context, lv *live, before uint64) error {
+func (l *Log) trimHeld(ctx context.Context, lv *live, only Epoch, before uint64) error {
 	for range maxTries {
-		epoch, err := l.tryTrim(ctx, lv, before)
+		epoch, err := l.tryTrim(ctx, lv, only, before)
 		if err != nil || !l.Shared() || epoch == "" {
 			return err
 		}
@@ -200,9 +200,9 @@ func (l *Log) trimHeld(ctx context.Context, lv *live, before uint64) error {
 	return fmt.Errorf("%w: the epoch moves faster than the stream can be trimmed", ErrUnavailable)
 }
 
-// tryTrim trims in one epoch, which it returns; "" if there is nothing to trim. If the store has moved the stream to
-// another epoch, it has done nothing and returns no error.
-func (l *Log) tryTrim(ctx context.Context, lv *live, before uint64) (Epoch, error) {
+// tryTrim trims in one epoch, which it returns; "" if there is nothing to trim. If only is not "", it trims in no other
+// epoch. If the store has moved the stream to another epoch, it has done nothing and returns no error.
+func (l *Log) tryTrim(ctx context.Context, lv *live, only Epoch, before uint64) (Epoch, error) {
 	if err := l.refresh(ctx, lv); err != nil {
 		return "", err
 	}
@@ -211,10 +211,11 @@ func (l *Log) tryTrim(ctx context.Context, lv *live, before uint64) (Epoch, erro
 	}
 	var spec RemoveSpec
 	err := lv.lane.exclusively(ctx, func() error {
-		if before > lv.info.Tail+1 {
+		switch {
+		case only != "" && lv.info.Epoch != only:
+		case before > lv.info.Tail+1:
 			return fmt.Errorf("%w: trim before %d, the tail is %d", ErrInvalid, before, lv.info.Tail)
-		}
-		if before > lv.info.Earliest {
+		case before > lv.info.Earliest:
 			spec = RemoveSpec{Trim: before, Kept: lv.sizes.total - lv.sizes.bytesBefore(before), Epoch: lv.info.Epoch}
 		}
 		return lv.gone
@@ -340,7 +341,7 @@ func (l *Log) trimToBounds(ctx context.Context, lv *live) error {
 	if before == 0 {
 		return nil
 	}
-	return l.trimHeld(ctx, lv, before)
+	return l.trimHeld(ctx, lv, "", before)
 }
 
 // bound returns the seq before which the events exceed the bounds of the retention, 0 if none does. If the oldest

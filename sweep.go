@@ -21,9 +21,10 @@ type SweepResult struct {
 // sweepChunk is the number of streams removed at a time; appends continue in between.
 const sweepChunk = 500
 
-// Sweep ends the streams that have been idle for too long (see MaxIdleLabel), and removes
-// those that have expired, Retention.MaxAge after their end. Their names are answered with ErrExpired for
-// Options.Remember, and readers that are still there get the same. It runs by itself every Options.SweepEvery.
+// Sweep ends the streams that have been idle for too long (see MaxIdleLabel), removes events of open streams that are
+// too old (see MaxAgeEachLabel), and removes the streams that have expired, Retention.MaxAge after their end. Their
+// names are answered with ErrExpired for Options.Remember, and readers that are still there get the same. It runs by
+// itself every Options.SweepEvery.
 func (l *Log) Sweep(ctx context.Context) (SweepResult, error) {
 	result, err := l.sweep(ctx)
 	if l.Shared() { // count the appends of other replicas too
@@ -32,8 +33,7 @@ func (l *Log) Sweep(ctx context.Context) (SweepResult, error) {
 	if l.opts.Quota != nil && (l.Shared() || !l.usage.exact.Load()) {
 		err = errors.Join(err, l.measureAccounts(ctx))
 	}
-	idle, idleErr := l.endIdle(ctx)
-	result.Idle, err = idle, errors.Join(err, idleErr)
+	err = errors.Join(err, l.endIdle(ctx, &result))
 	if hook := l.opts.Hooks.Swept; hook != nil {
 		hook(result, err)
 	}
@@ -140,9 +140,9 @@ func (s lister) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 	return due, nil
 }
 
-// idleStreams are open streams that are to be ended once they are idle for too long. They are known from their creation
-// or last use here, and those of earlier times from a list of all streams, so that a sweep lists nothing. There are at
-// most Options.MaxStreams of them; later lists find the others.
+// idleStreams are open streams that are to be ended once they are idle for too long, and those whose events expire.
+// They are known from their creation or last use here, and those of earlier times from a list of all streams, so that a
+// sweep lists nothing. There are at most Options.MaxStreams of them; later lists find the others.
 type idleStreams struct {
 	mu     sync.Mutex
 	byKey  map[StreamKey]idleStream
@@ -191,20 +191,23 @@ func (l *Log) maxIdle(info *StreamInfo) time.Duration {
 	return l.opts.MaxIdle
 }
 
-// noteIdle adds an open stream that may be idle for a limited time only, and removes any other.
+// noteIdle adds an open stream that may be idle, or keeps its events, for a limited time only, and removes any
+// other.
 func (l *Log) noteIdle(info *StreamInfo) {
-	bound, x := l.maxIdle(info), &l.idle
+	bound, each, x := l.maxIdle(info), maxAgeEach(info), &l.idle
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch known, ok := x.byKey[info.Key]; {
-	case bound == 0:
+	case bound == 0 && each == 0:
 		delete(x.byKey, info.Key)
 	case known.epoch == info.Epoch:
 	case !ok && len(x.byKey) >= l.opts.MaxStreams:
 		x.missed = true
 	default:
 		s := idleStream{key: info.Key, epoch: info.Epoch, tail: info.Tail, seen: time.Now()}
-		s.due = s.mayEnd(monotonic(info.Created, s.seen), bound)
+		if each == 0 { // otherwise the first check finds out
+			s.due = s.mayEnd(monotonic(info.Created, s.seen), bound)
+		}
 		x.byKey[info.Key] = s
 	}
 }
@@ -240,20 +243,13 @@ func (x *idleStreams) dueAt(now time.Time) (due []idleStream) {
 	return due
 }
 
-// endIdle ends the streams that have been idle for too long and returns their number.
-func (l *Log) endIdle(ctx context.Context) (ended int64, err error) {
+// endIdle ends the streams that have been idle for too long, and removes events that are too old.
+func (l *Log) endIdle(ctx context.Context, result *SweepResult) (err error) {
 	if err := l.findIdle(ctx); err != nil {
-		return 0, err
+		return err
 	}
 	for _, s := range l.idle.dueAt(time.Now()) {
-		done := false
-		one := l.background.during(func() (err error) {
-			done, err = l.checkIdle(ctx, &s)
-			return err
-		})
-		if done {
-			ended++
-		}
+		one := l.background.during(func() error { return l.checkIdle(ctx, &s, result) })
 		if one != nil {
 			err = errors.Join(err, fmt.Errorf("idle stream %s: %w", s.key, one))
 		}
@@ -261,7 +257,7 @@ func (l *Log) endIdle(ctx context.Context) (ended int64, err error) {
 			break // otherwise only this stream is affected
 		}
 	}
-	return ended, err
+	return err
 }
 
 // findIdle lists all streams, if there may be some that this Log has not seen.
@@ -296,32 +292,50 @@ func (l *Log) eachListed(ctx context.Context, f func(*StreamInfo)) error {
 	return err
 }
 
-// checkIdle compares a stream with what was seen of it, and ends the stream if it has been idle for too long.
-func (l *Log) checkIdle(ctx context.Context, s *idleStream) (ended bool, err error) {
+// checkIdle compares a stream with what was seen of it, and ends the stream if it has been idle for too long. Before
+// that it removes the events that are too old.
+func (l *Log) checkIdle(ctx context.Context, s *idleStream, result *SweepResult) error {
 	page, err := l.readPage(ctx, s.key, 1<<63, 0)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired) {
 		l.idle.forget(s.key)
-		return false, nil
+		return nil
 	}
 	if err != nil {
-		return false, err
+		return err
 	}
 	info := &page.Info
-	bound := l.maxIdle(info)
-	if bound == 0 {
+	bound, each := l.maxIdle(info), maxAgeEach(info)
+	if bound == 0 && each == 0 {
 		l.idle.forget(s.key)
-		return false, l.tellOfEnd(ctx, info)
+		return l.tellOfEnd(ctx, info)
+	}
+	var dueEach time.Time
+	if each > 0 {
+		if dueEach, err = l.expireEvents(ctx, info, each, result); err != nil {
+			return err
+		}
+	}
+	if s.due = dueEach; bound == 0 {
+		l.idle.update(s, false)
+		return nil
 	}
 	if err := l.observe(ctx, s, info); err != nil {
-		return false, err
+		return err
 	}
-	s.due = s.mayEnd(s.since, bound)
-	early := s.due.After(time.Now())
+	mayEnd := s.mayEnd(s.since, bound)
+	early := mayEnd.After(time.Now())
+	if each == 0 || mayEnd.Before(dueEach) {
+		s.due = mayEnd
+	}
 	l.idle.update(s, early)
 	if early {
-		return false, nil
+		return nil
 	}
-	return l.endUnmoved(ctx, s, bound)
+	ended, err := l.endUnmoved(ctx, s, bound)
+	if ended {
+		result.Idle++
+	}
+	return err
 }
 
 // tellOfEnd tells the readers of a stream that has ended elsewhere, or with a commit that seemed to fail.

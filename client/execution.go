@@ -141,6 +141,8 @@ type Retention struct {
 	// MaxIdle is how long the stream may be open without new events. Then the server ends it with the outcome "failed"
 	// and data whose code is "idle". It is refused for executions, which end by themselves.
 	MaxIdle Duration `json:"max_idle,omitzero"`
+	// MaxAgeEach is how old an event may become while the stream is open. Older events are removed with the next sweep.
+	MaxAgeEach Duration `json:"max_age_each,omitzero"`
 }
 
 // Duration is written as a string such as "1m30s".

@@ -71,6 +71,22 @@ func (c *Client) ConfigureStream(ctx context.Context, name string, change Change
 	return answer[Stream](ctx, c, r)
 }
 
+// TrimStream removes the events up to a cursor, or all of them if after is "". The stream goes on: its next event gets
+// the next seq, and readers that are behind get a gap.
+func (c *Client) TrimStream(ctx context.Context, name, after string) (Stream, error) {
+	op := "trim stream " + name
+	if err := checkName(op, name); err != nil {
+		return Stream{}, err
+	}
+	r, err := jsonRequest(op, http.MethodPost, streamPath(name, "/trim"), struct {
+		After string `json:"after,omitempty"`
+	}{after})
+	if err != nil {
+		return Stream{}, err
+	}
+	return answer[Stream](ctx, c, r)
+}
+
 // ShowStream returns the state of a stream.
 func (c *Client) ShowStream(ctx context.Context, name string) (Stream, error) {
 	op := "show stream " + name

@@ -29,7 +29,8 @@ type publishCmd struct {
 	JSON  bool              `name:"json" help:"Print the seqs of the lines as they are kept: {\"first\":1,\"last\":3,...}."`
 	Label map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Label for the stream if it is created. May be repeated."`
 	retain
-	MaxIdle time.Duration `placeholder:"DURATION" help:"How long the stream may be open without new events before the server ends it. Default: the server's."`
+	MaxIdle    time.Duration `placeholder:"DURATION" help:"How long the stream may be open without new events before the server ends it. Default: the server's."`
+	MaxAgeEach time.Duration `placeholder:"DURATION" help:"How old each event may become while the stream is open. Default: no bound."`
 
 	Stream string `arg:"" help:"Name of the stream."`
 
@@ -188,7 +189,7 @@ func (c *publishCmd) create(ctx context.Context, server *client.Client) error {
 		return err
 	}
 	retention := c.retention()
-	retention.MaxIdle = client.Duration(c.MaxIdle)
+	retention.MaxIdle, retention.MaxAgeEach = client.Duration(c.MaxIdle), client.Duration(c.MaxAgeEach)
 	_, err := server.CreateStream(ctx, c.Stream, client.StreamConfig{Retention: retention, Labels: c.Label})
 	if errors.Is(err, reprise.ErrConflict) {
 		return nil // another client was faster

@@ -44,6 +44,7 @@ type readerFlags struct {
 	MaxReaders int           `placeholder:"N" help:"Maximum number of readers of one stream. Default: 10000."`
 	Heartbeat  time.Duration `default:"15s" placeholder:"DURATION" help:"Silence after which a reader is sent a heartbeat, so that proxies do not cut the connection. Default: ${default}."`
 	Compress   bool          `default:"true" negatable:"" help:"Compress events (gzip, zstd) for clients that ask for it. Default: on."`
+	CloseEvent bool          `help:"End each event stream with an event of type close when its stream has ended or was removed."`
 	Park       bool          `default:"${parking}" negatable:"" help:"Park readers that wait, so that they need less memory (HTTP/1.1 without TLS). Default: on, on Linux."`
 }
 

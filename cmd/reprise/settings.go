@@ -62,7 +62,7 @@ func (c *dutyFlags) allowed() ([]netip.Prefix, error) {
 // mcpFlags say how clients of the Model Context Protocol are served.
 type mcpFlags struct {
 	MCPVersions []string      `name:"mcp-versions" placeholder:"VERSION" help:"Versions of the Model Context Protocol that are served over HTTP, separated by commas; for example 2025-11-25 alone, whose clients resume a call that was cut off. Default: all (2026-07-28, 2025-11-25, 2025-06-18, 2025-03-26)."`
-	ResponseAge time.Duration `name:"mcp-response-age" placeholder:"DURATION" help:"Age at which the response to a call is closed, on version 2025-11-25: the client comes back for the rest. Less than the age at which a proxy cuts connections. Default: 45s; negative: no limit."`
+	ResponseAge time.Duration `name:"mcp-response-age" placeholder:"DURATION" help:"Age at which the response to a call is closed, on version 2025-11-25: the client comes back for the rest. Less than the age at which a proxy cuts connections. Default: 45s, for clients that have come back before; negative: no limit."`
 }
 
 // versions are the served versions, the newest first, nil for all.
@@ -98,7 +98,7 @@ func (c *serveCmd) settings(ctx context.Context, logger *slog.Logger) (*node.Opt
 		Listen: c.Listen, Passed: c.passed, TakeOver: c.takesOver(), CheckAddress: c.checkAddress, Park: c.Park,
 		Listening: printListening, Open: c.Auth == "none", PublicURL: strings.TrimSuffix(c.PublicURL, "/"),
 		AllowHosts: c.AllowHost, AllowOrigins: c.AllowOrigin, Audit: c.Audit,
-		Heartbeat: c.Heartbeat, NoCompression: !c.Compress, WebhookGiveUp: c.WebhookGiveUp,
+		Heartbeat: c.Heartbeat, NoCompression: !c.Compress, CloseEvent: c.CloseEvent, WebhookGiveUp: c.WebhookGiveUp,
 		ResponseAge: c.ResponseAge, CallGrace: c.CallGrace, DrainFor: c.DrainFor,
 		OTLPEndpoint: c.OTLPEndpoint, Version: buildVersion(), Logger: logger, LogRequests: c.Requests,
 	}

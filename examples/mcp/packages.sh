@@ -1,13 +1,16 @@
 # The SDKs that the scripts here use, and how they are installed: into ${XDG_CACHE_HOME:-~/.cache}/reprise, once.
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/reprise/mcp-clients
 
-# The newest versions on 2026-11-21.
+# The newest versions on 2026-11-29.
 declare -A package=(
   [typescript-1]=@modelcontextprotocol/sdk@1.32.2
   [typescript-2]=@modelcontextprotocol/client@2.4.0
   [python-1]=mcp==1.30.0
   [python-2]=mcp==2.3.0
-  [fastmcp]=fastmcp==4.1.2
+  [fastmcp]=fastmcp==4.2.3
+  [openai-agents]=openai-agents==0.24.0
+  [langchain]=langchain-mcp-adapters==0.3.2
+  [ai-sdk]=@ai-sdk/mcp@2.0.99
   [oidc-provider]=oidc-provider@9.13.3
 )
 

@@ -58,6 +58,7 @@ var plainBodies = map[string]map[string]any{
 	"POST /v1/executions/{id}/resize": {"cols": 80, "rows": 24},
 	"POST /v1/streams/{name}/events":  {"type": "note", "data": 1},
 	"POST /v1/streams/{name}/end":     {"outcome": "completed"},
+	"POST /v1/streams/{name}/trim":    {},
 	"POST /v1/webhooks":               {"url": "http://127.0.0.1:1/hook"},
 	"POST /v1/schedules": {
 		"cron": "@yearly", "execution": map[string]any{"argv": []any{"true"}, "session": ""},

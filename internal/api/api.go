@@ -48,6 +48,8 @@ type Options struct {
 	// Heartbeat is the silence after which a reader that follows is sent
 	// something without a meaning. Default: 15 s.
 	Heartbeat time.Duration
+	// CloseEvent is that of ssehttp.Options.
+	CloseEvent bool
 	// NoCompression disables the compression of events for clients that request it with Accept-Encoding.
 	NoCompression bool
 	// Parking, if not nil, holds responses that follow a stream while there is nothing to send. Default: each keeps its
@@ -123,6 +125,7 @@ func NewReads(log *reprise.Log, opts *Options) *reads.Service {
 	o := opts.withDefaults()
 	return reads.New(log, &reads.Options{
 		Heartbeat: o.Heartbeat, WriteTimeout: o.WriteTimeout, NoCompression: o.NoCompression,
+		CloseEvent:      o.CloseEvent,
 		MaxPerPrincipal: o.MaxReadersPerPrincipal, Quotas: o.Quotas, Resumed: o.Metrics.resumed,
 	})
 }

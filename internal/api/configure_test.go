@@ -39,6 +39,12 @@ func TestPatchChangesStream(t *testing.T) {
 	if a = w.do("PATCH", path, `{"retention":{"max_events":2}}`).is(200); a.number("events") != 2 {
 		t.Errorf("with the smaller bound %s", a.body)
 	}
+	for _, each := range []string{`"max_age_each":"1h0m0s"`, `"max_age_each":"0s"`} {
+		a = w.do("PATCH", path, `{"retention":{`+each+`}}`).is(200)
+		if strings.Contains(a.body, each) != strings.Contains(each, "1h") || strings.Contains(a.body, "reprise.") {
+			t.Errorf("with %s: %s", each, a.body)
+		}
+	}
 	w.do("PATCH", path, `{}`).is(200)
 	w.do("POST", path+"/end", `{"outcome":"completed"}`).is(200)
 	before := w.do("GET", path, "").is(200).text("expires")
@@ -56,6 +62,7 @@ func TestPatchRefuses(t *testing.T) {
 		``: 400, `{`: 400, `{"retention":{"max_events":-1}}`: 422, `{"retention":{"max_age":"-1s"}}`: 422,
 		`{"retention":{"max_idle":"-1s"}}`: 422, `{"retention":{"max":1}}`: 422, `{"meta":"x"}`: 422,
 		`{"labels":{"` + reprise.AccountLabel + `":"other"}}`: 422, `{"labels":{"reprise.max_idle":"1s"}}`: 422,
+		`{"labels":{"reprise.max_age_each":"1s"}}`: 422, `{"retention":{"max_age_each":"-1s"}}`: 422,
 		`{"labels":{"":"v"}}`: 422, `{"labels":{"k":"` + strings.Repeat("v", 257) + `"}}`: 422,
 		`{"labels":{"k":1}}`: 422, `{"retention":{"max_events":9223372036854775808}}`: 422,
 	} {

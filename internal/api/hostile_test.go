@@ -403,7 +403,7 @@ func TestRemovalTellsReadersToComeBack(t *testing.T) {
 	w.do("DELETE", "/v1/streams/s", "").is(204)
 	for name, f := range map[string]*follower{"sse": sse, "lines": lines} {
 		rest, err := io.ReadAll(f.in)
-		told := name != "sse" || strings.HasSuffix(string(rest), "\nretry: 250\n")
+		told := name != "sse" || strings.Contains(string(rest), "\nretry: 250\nevent: removed\n")
 		if err != nil || strings.Contains(string(rest), "end") || !told {
 			t.Errorf("%s: %q, %v", name, rest, err)
 		}

@@ -38,6 +38,7 @@ var wanted = map[string][]int{
 	"GET /v1/streams/{name}/events":  {200, 204, 400, 403, 404, 409, 410, 429},
 	"POST /v1/streams/{name}/events": {200, 400, 404, 409, 410, 413, 422, 429, 503},
 	"POST /v1/streams/{name}/end":    {200, 409, 422},
+	"POST /v1/streams/{name}/trim":   {200, 400, 409},
 
 	"GET /v1/sessions":         {200},
 	"GET /v1/sessions/{id}":    {200, 404},

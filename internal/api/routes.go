@@ -84,6 +84,7 @@ func (s *Server) streamRoutes(m *web.Mux) {
 	m.Handle("GET", "/v1/streams/{name}/events", web.OneStream, eventQuery, s.streamEvents, web.Follows)
 	m.Handle("POST", "/v1/streams/{name}/events", identity.ScopePublish, []string{"type", expectedSeq}, s.publish,
 		web.Follows)
+	m.Handle("POST", "/v1/streams/{name}/trim", identity.ScopeControl, nil, s.trimStream)
 	m.Handle("POST", "/v1/streams/{name}/end", identity.ScopePublish, nil, s.endStream)
 }
 

@@ -101,7 +101,7 @@ func request(operation, id, stream, session string) (method, path, body string) 
 		body = `{"outcome":"completed"}`
 	case "POST /v1/tickets":
 		body = fmt.Sprintf(`{"stream":%q}`, stream)
-	case "PUT /v1/streams/{name}", "POST /v1/keys":
+	case "PUT /v1/streams/{name}", "POST /v1/streams/{name}/trim", "POST /v1/keys":
 		body = `{}`
 	}
 	return method, path, body

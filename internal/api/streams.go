@@ -1,6 +1,8 @@
 package api
 
 import (
+	"cmp"
+	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -31,10 +33,11 @@ func (s *Server) streamBody(info *reprise.StreamInfo) streamBody {
 	body := streamBody{client.Stream{
 		Name: info.Key.Name, Status: "open", Labels: maps.Clone(info.Config.Labels),
 		Retention: execution.Retention{
-			MaxEvents: info.Config.Retention.MaxEvents,
-			MaxBytes:  info.Config.Retention.MaxBytes,
-			MaxAge:    execution.Duration(info.Config.Retention.MaxAge),
-			MaxIdle:   execution.Duration(info.Config.MaxIdle()),
+			MaxEvents:  info.Config.Retention.MaxEvents,
+			MaxBytes:   info.Config.Retention.MaxBytes,
+			MaxAge:     execution.Duration(info.Config.Retention.MaxAge),
+			MaxIdle:    execution.Duration(info.Config.MaxIdle()),
+			MaxAgeEach: execution.Duration(info.Config.MaxAgeEach()),
 		},
 		Created: execution.Time{Time: info.Created},
 		Window:  s.opts.Reads.Window(info),
@@ -54,18 +57,20 @@ func (s *Server) streamBody(info *reprise.StreamInfo) streamBody {
 }
 
 // ownLabels are the labels of a stream that are not shown as such and that nobody else sets.
-var ownLabels = []string{reprise.AccountLabel, reprise.MaxIdleLabel}
+var ownLabels = []string{reprise.AccountLabel, reprise.MaxIdleLabel, reprise.MaxAgeEachLabel}
 
-// withOwn returns the labels of a stream that is charged to a principal, and that may be idle for maxIdle, or for ever
-// if that is 0.
-func withOwn(labels map[string]string, principal string, maxIdle time.Duration) map[string]string {
+// withOwn returns the labels of a stream that is charged to a principal, with the bounds of bound that are labels.
+func withOwn(labels map[string]string, principal string, bound *execution.Retention) map[string]string {
 	all := maps.Clone(labels)
 	if all == nil {
 		all = map[string]string{}
 	}
 	all[reprise.AccountLabel] = principal
-	if maxIdle > 0 {
-		all[reprise.MaxIdleLabel] = maxIdle.String()
+	if d := time.Duration(bound.MaxIdle); d > 0 {
+		all[reprise.MaxIdleLabel] = d.String()
+	}
+	if d := time.Duration(bound.MaxAgeEach); d > 0 {
+		all[reprise.MaxAgeEachLabel] = d.String()
 	}
 	return all
 }
@@ -87,7 +92,7 @@ func (s *Server) createStream(x *web.Exchange) error {
 			return web.Unprocessable("labels", "the label "+own+" is the server's own")
 		}
 	}
-	if r := body.Retention; r.MaxEvents < 0 || r.MaxBytes < 0 || r.MaxAge < 0 || r.MaxIdle < 0 {
+	if r := body.Retention; r.MaxEvents < 0 || r.MaxBytes < 0 || r.MaxAge < 0 || r.MaxIdle < 0 || r.MaxAgeEach < 0 {
 		return web.Unprocessable("retention", "a bound is negative")
 	}
 	stream, created, err := s.log.Create(x.R.Context(), key, reprise.StreamConfig{
@@ -96,7 +101,7 @@ func (s *Server) createStream(x *web.Exchange) error {
 			MaxBytes:  body.Retention.MaxBytes,
 			MaxAge:    time.Duration(body.Retention.MaxAge),
 		},
-		Labels: withOwn(body.Labels, x.Who.Name, time.Duration(body.Retention.MaxIdle)),
+		Labels: withOwn(body.Labels, x.Who.Name, &body.Retention),
 	})
 	if err != nil {
 		return err
@@ -133,6 +138,41 @@ func (s *Server) configureStream(x *web.Exchange) error {
 		return err
 	}
 	return x.Answer(http.StatusOK, s.streamBody(&info))
+}
+
+// trimStream removes the events up to a position, by default all of them. It can be repeated.
+func (s *Server) trimStream(x *web.Exchange) error {
+	stream, err := s.stream(x, identity.ScopeControl)
+	if err != nil {
+		return err
+	}
+	var body struct {
+		After string `json:"after"`
+	}
+	if err := x.DecodeOptional(&body); err != nil {
+		return err
+	}
+	at, err := reprise.ParsePosition(cmp.Or(body.After, "tail"))
+	if err != nil {
+		return err
+	}
+	switch reader, err := stream.Reader(x.R.Context(), at); {
+	case err == nil:
+		before := reader.Cursor().Seq + 1
+		reader.Close()
+		if err := stream.Trim(x.R.Context(), before); err != nil {
+			return err
+		}
+	case !isBehindWindow(err): // and if it is, the events are gone already
+		return err
+	}
+	return s.answerStream(x, http.StatusOK, stream)
+}
+
+// isBehindWindow reports whether err refuses a position before the kept events.
+func isBehindWindow(err error) bool {
+	window, ok := errors.AsType[*reprise.WindowError](err)
+	return ok && window.Reason == reprise.CursorExpired
 }
 
 func (s *Server) answerStream(x *web.Exchange, status int, stream *reprise.Stream) error {

@@ -159,6 +159,69 @@ func TestPublishRefusesDeepNesting(t *testing.T) {
 	w.do("POST", "/v1/streams/s/end", `{"outcome":"completed","data":`+objects(512)+`}`).is(200)
 }
 
+// TestTrimRemovesOldestEvents: the stream goes on, and a repetition does nothing.
+func TestTrimRemovesOldestEvents(t *testing.T) {
+	w := start(t, setup{})
+	const path = "/v1/streams/s"
+	w.do("PUT", path, "").is(201)
+	w.do("PUT", "/v1/streams/other", "").is(201)
+	var cursors []string
+	for range 3 {
+		cursors = append(cursors, w.do("POST", path+"/events", `{"data":1}`).is(200).text("cursor"))
+	}
+	trim := func(after string) *answer { return w.do("POST", path+"/trim", `{"after":"`+after+`"}`) }
+	for range 2 {
+		if a := trim(cursors[1]).is(200); a.number("events") != 1 || a.text("window", "earliest") != cursors[1] {
+			t.Errorf("after a trim %s", a.body)
+		}
+	}
+	if a := trim(cursors[0]).is(200); a.number("events") != 1 {
+		t.Errorf("after a trim of what is gone %s", a.body)
+	}
+	trim("earliest").is(200)
+	ahead := strings.Replace(cursors[2], "3.", "9.", 1)
+	trim(ahead).refused(409, "cursor_ahead")
+	trim("x").refused(400, "cursor_malformed")
+	foreign := w.do("POST", "/v1/streams/other/events", `{"data":1}`).is(200).text("cursor")
+	trim(foreign).refused(400, "cursor_foreign")
+	w.do("POST", path+"/trim", "").is(200)
+	if a := w.do("POST", path+"/events", `{"data":4}`).is(200); a.number("first") != 4 {
+		t.Errorf("after all was removed %s", a.body)
+	}
+	page := w.do("GET", path+"/events", "").is(200)
+	if strings.Contains(page.body, `"seq":3`) || !strings.Contains(page.body, `"seq":4`) {
+		t.Errorf("kept are %s", page.body)
+	}
+	w.do("DELETE", path, "").is(204)
+	w.do("POST", path+"/trim", "").refused(404, "not_found")
+}
+
+// TestOldEventsOfOpenStreamAreGone: of streams and of executions, whose commands go on.
+func TestOldEventsOfOpenStreamAreGone(t *testing.T) {
+	w := start(t, setup{})
+	const each = `"retention":{"max_age_each":"1ms"}`
+	if a := w.do("PUT", "/v1/streams/s", `{`+each+`}`).is(201); !strings.Contains(a.body, each) {
+		t.Errorf("%s is not in %s", each, a.body)
+	}
+	w.do("PUT", "/v1/streams/t", `{"retention":{"max_age_each":"-1ms"}}`).refused(422, "invalid")
+	run := `{"command":"echo gone; exec cat","stdin_open":true,`
+	w.do("POST", "/v1/executions", run+`"id":"bad","retention":{"max_age_each":"-1ms"}}`).refused(422, "invalid")
+	w.do("POST", "/v1/executions", run+`"id":"x",`+each+`}`).is(201)
+	w.do("POST", "/v1/streams/s/events", `{"data":1}`).is(200)
+	w.eventually("the event is gone", func() bool {
+		w.do("POST", "/v1/store/sweep", "").is(200)
+		at := w.do("GET", "/v1/streams/s", "").is(200)
+		return at.number("events") == 0 && strings.HasPrefix(at.text("window", "earliest"), "1.")
+	})
+	w.eventually("the output is gone", func() bool {
+		w.do("POST", "/v1/store/sweep", "").is(200)
+		return w.do("GET", "/v1/executions/x/stdout", "").status == 410
+	})
+	if a := w.do("GET", "/v1/executions/x", "").is(200); a.text("status") != "running" {
+		t.Errorf("the command is %s", a.text("status"))
+	}
+}
+
 // TestIdleStreamIsEnded: a stream with a bound is ended by a sweep and says why. Runs have no bound.
 func TestIdleStreamIsEnded(t *testing.T) {
 	w := start(t, setup{})

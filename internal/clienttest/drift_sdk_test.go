@@ -22,6 +22,7 @@ var unknownSchemas = map[string]string{
 	"Grant": text, "ID": text, "NextCursor": text, "Position": text, "SHA256": text, "StreamName": text, "Time": text,
 	"Wait":    text,
 	"Expired": encoding, "Flag": text, "Seq": "a number", "Labels": "an object of texts",
+	"TrimRequest":     "clients take its member as a parameter",
 	"Acknowledgement": goAlone, "Proof": goAlone,
 	"ExecutionOutcome": inMembers, "ExecutionStatus": inMembers, "FileType": inMembers, "StreamOutcome": inMembers,
 }
@@ -78,6 +79,7 @@ var operations = map[string][2]string{
 	"listSessions":         {"Sessions.list", "AsyncSessions.list"},
 	"listStreams":          {"Streams.list", "AsyncStreams.list"},
 	"listTasks":            {"Tasks.list", "AsyncTasks.list"},
+	"trimStream":           {"Streams.trim", "AsyncStreams.trim"},
 	"listWebhooks":         {"Webhooks.list", "AsyncWebhooks.list"},
 	"makeDirectory":        {"Files.makeDirectory", "AsyncFiles.make_directory"},
 	"moveFile":             {"Files.move", "AsyncFiles.move"},

@@ -18,10 +18,11 @@ type Change struct {
 
 // RetentionChange has the members of Retention. 0 stands for the server's default.
 type RetentionChange struct {
-	MaxEvents *int64    `json:"max_events"`
-	MaxBytes  *int64    `json:"max_bytes"`
-	MaxAge    *Duration `json:"max_age"`
-	MaxIdle   *Duration `json:"max_idle"`
+	MaxEvents  *int64    `json:"max_events"`
+	MaxBytes   *int64    `json:"max_bytes"`
+	MaxAge     *Duration `json:"max_age"`
+	MaxIdle    *Duration `json:"max_idle"`
+	MaxAgeEach *Duration `json:"max_age_each"`
 }
 
 // Validate returns a *FieldError for a change that no stream can take.
@@ -35,6 +36,7 @@ func (c *Change) Validate() error {
 	}
 	for field, d := range map[string]*Duration{
 		"retention.max_age": c.Retention.MaxAge, "retention.max_idle": c.Retention.MaxIdle,
+		"retention.max_age_each": c.Retention.MaxAgeEach,
 	} {
 		if d != nil && *d < 0 {
 			return invalid(field, "is negative")
@@ -64,10 +66,15 @@ func (c *Change) Apply(config *reprise.StreamConfig, prefix string) {
 	if labels == nil {
 		labels = map[string]string{}
 	}
-	if d := c.Retention.MaxIdle; d != nil {
-		delete(labels, reprise.MaxIdleLabel)
+	for label, d := range map[string]*Duration{
+		reprise.MaxIdleLabel: c.Retention.MaxIdle, reprise.MaxAgeEachLabel: c.Retention.MaxAgeEach,
+	} {
+		if d == nil {
+			continue
+		}
+		delete(labels, label)
 		if *d > 0 {
-			labels[reprise.MaxIdleLabel] = time.Duration(*d).String()
+			labels[label] = time.Duration(*d).String()
 		}
 	}
 	for key, value := range c.Labels {

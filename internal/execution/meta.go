@@ -88,12 +88,15 @@ func describe(req *Request) meta {
 func (h *Host) config(req *Request) reprise.StreamConfig {
 	m := describe(req)
 	m.Digest = base64.RawURLEncoding.EncodeToString(mac(h.opts.Secret, "reprise execution request 1", canonical(req)))
-	labels := make(map[string]string, len(req.Labels)+1)
+	labels := make(map[string]string, len(req.Labels)+2)
 	for k, v := range req.Labels {
 		labels[labelPrefix+k] = v
 	}
 	if req.Session != "" {
 		labels[labelSession] = req.Session
+	}
+	if d := time.Duration(req.Retention.MaxAgeEach); d > 0 {
+		labels[reprise.MaxAgeEachLabel] = d.String()
 	}
 	return reprise.StreamConfig{
 		Labels: labels, Meta: mustMarshal(m),

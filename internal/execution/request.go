@@ -33,6 +33,18 @@ type (
 	Duration = client.Duration
 )
 
+// BusyError refuses code for an interpreter that runs other code. It wraps reprise.ErrConflict.
+type BusyError struct {
+	Running string // the execution of that code
+}
+
+func (e *BusyError) Error() string {
+	return "the interpreter runs other code, execution " + e.Running + ": wait for its end, or interrupt it"
+}
+
+// Unwrap returns reprise.ErrConflict.
+func (e *BusyError) Unwrap() error { return reprise.ErrConflict }
+
 // FieldError reports an invalid field of a request. It wraps reprise.ErrInvalid.
 type FieldError struct {
 	// Field is the name in the JSON form, for example "limits.cpu_time".
@@ -196,6 +208,7 @@ func (r *Request) checkTimes() error {
 		{"grace", r.Grace},
 		{"limits.cpu_time", r.Limits.CPUTime},
 		{"retention.max_age", r.Retention.MaxAge},
+		{"retention.max_age_each", r.Retention.MaxAgeEach},
 	} {
 		if d.value < 0 {
 			return invalid(d.field, "is negative")

@@ -7,6 +7,8 @@ import (
 	"reflect"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"reprise/internal/execution"
 )
 
 // cursorArg is a cursor: the text of one, or, as the first sandbox server has it, the number of events before the
@@ -64,11 +66,26 @@ func (e *eventArg) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &e.text) // null changes nothing
 }
 
+// keptArg says how much of a run's output is kept. It is one object without the schema of its members, which each model
+// would read twice.
+type keptArg struct{ execution.Retention }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (k *keptArg) UnmarshalJSON(data []byte) error {
+	in := json.NewDecoder(bytes.NewReader(data))
+	in.DisallowUnknownFields()
+	if err := in.Decode(&k.Retention); err != nil {
+		return fmt.Errorf("retention: %w", err)
+	}
+	return nil
+}
+
 // argumentSchemas are the schemas of our own types.
 var argumentSchemas = map[reflect.Type]*jsonschema.Schema{
 	reflect.TypeFor[cursorArg](): {Types: []string{"string", "integer"}},
 	reflect.TypeFor[waitArg]():   {Types: []string{"number", "boolean"}},
 	reflect.TypeFor[eventArg]():  {Types: []string{"string", "null"}},
+	reflect.TypeFor[keptArg]():   {Type: "object"},
 }
 
 // inputSchema is the schema of the arguments In. It leaves null out where a list may be nil: no client sends that, and

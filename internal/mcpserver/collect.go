@@ -48,6 +48,7 @@ func (s *Server) collect(ctx context.Context, tenant reprise.Tenant, id string, 
 		runStatus: outcomeOf(&x), Missed: c.missed, Cursor: reader.Cursor().String(),
 		goesOn: !atEnd, waited: time.Since(begun),
 	}
+	out.images = c.images.content
 	if limit == 0 {
 		out.quiet = w
 	}
@@ -62,9 +63,11 @@ type collection struct {
 	limit          int
 	missed         uint64
 	stdout, stderr *collected
+	images         images
 }
 
 func (c *collection) reset() {
+	c.images = images{}
 	c.stdout, c.stderr = &collected{clip: newClip(c.limit)}, &collected{clip: newClip(c.limit)}
 }
 
@@ -97,6 +100,9 @@ func (c *collection) step(ctx context.Context, reader *reprise.Reader, w *watche
 			c.stdout.take(e.Seq, data)
 		case execution.Stderr:
 			c.stderr.take(e.Seq, data)
+		}
+		if c.limit > 0 {
+			c.images.take(&e)
 		}
 		w.saw(&e)
 	}

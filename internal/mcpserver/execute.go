@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,6 +48,7 @@ type executeOutput struct {
 	waited time.Duration
 	bySh   bool     // it is a command, and there is no bash
 	quiet  *watcher // which has seen the output, if none is shown
+	images []mcp.Content
 }
 
 // execute runs something and waits for it.
@@ -137,6 +139,13 @@ func inOurWords(err error, in *runInput) error {
 			detail: "idempotency_key: another call with other arguments has had it; send those, or take another key",
 		}
 	}
+	if busy, ok := errors.AsType[*execution.BusyError](err); ok {
+		return &explained{
+			error: err, field: "interpreter",
+			detail: fmt.Sprintf("the interpreter runs other code, execution %s: get_execution_output with until \"end\" waits for it, "+
+				"cancel_execution interrupts it", busy.Running),
+		}
+	}
 	if field, ok := errors.AsType[*execution.FieldError](err); ok && field.Field == "timeout" {
 		return &execution.FieldError{Field: "timeout_seconds", Reason: field.Reason}
 	}
@@ -195,7 +204,7 @@ func (s *Server) executed(ctx context.Context, tenant reprise.Tenant, out *execu
 	}
 	return &mcp.CallToolResult{
 		Meta:    mcp.Meta{metaExecution: out},
-		Content: append([]mcp.Content{&mcp.TextContent{Text: b.String()}}, links...),
+		Content: slices.Concat([]mcp.Content{&mcp.TextContent{Text: b.String()}}, out.images, links),
 		IsError: out.isBad(),
 	}
 }

@@ -2,10 +2,16 @@ package mcpserver
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise"
 	"reprise/client"
@@ -76,6 +82,62 @@ func (s *Server) startInside(ctx context.Context, c *caller, in *runInput, dir s
 	}
 }
 
+// valueText is the text of a value of code in an interpreter. Forms that are no text are named.
+func valueText(r *client.Result) []byte {
+	var b []byte
+	text, isText := r.MIME["text/plain"].(string)
+	if isText {
+		b = append(append(b, text...), '\n')
+	}
+	for _, kind := range slices.Sorted(maps.Keys(r.MIME)) {
+		if value, ok := r.MIME[kind].(string); ok && isImage(kind) {
+			b = fmt.Appendf(b, "[%s of %d bytes]\n", kind, base64.StdEncoding.DecodedLen(len(value)))
+		} else if !isText {
+			b = fmt.Appendf(b, "[a value in %s]\n", kind)
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(r.Omitted)) {
+		b = fmt.Appendf(b, "[%s of %d bytes, too large to be kept]\n", kind, r.Omitted[kind])
+	}
+	return b
+}
+
+// isImage reports whether a host can show a model data of this type. Its value is base64.
+func isImage(kind string) bool {
+	return kind == "image/png" || kind == "image/jpeg" || kind == "image/gif" || kind == "image/webp"
+}
+
+const (
+	// mostImages and mostImageBytes bound the images in an answer.
+	mostImages     = 4
+	mostImageBytes = 1 << 20
+)
+
+// images are those of an answer. The text of the answer names all of them; see valueText.
+type images struct {
+	content []mcp.Content
+	bytes   int
+}
+
+// take adds the images of an event, as far as there is room.
+func (i *images) take(e *reprise.Event) {
+	var r client.Result
+	if e.Type != "result" && e.Type != "display" || json.Unmarshal(e.Data, &r) != nil {
+		return
+	}
+	for _, kind := range slices.Sorted(maps.Keys(r.MIME)) {
+		value, ok := r.MIME[kind].(string)
+		if !ok || !isImage(kind) || len(i.content) >= mostImages {
+			continue
+		}
+		data, err := base64.StdEncoding.DecodeString(value)
+		if err == nil && i.bytes+len(data) <= mostImageBytes {
+			i.bytes += len(data)
+			i.content = append(i.content, &mcp.ImageContent{MIMEType: kind, Data: data})
+		}
+	}
+}
+
 // said returns the output in an event and its channel, or "" for other events. The values of code in an interpreter are
 // text on stdout, and its exceptions are text on stderr, as "reprise run" prints them.
 func said(e *reprise.Event) (channel string, data []byte) {
@@ -85,8 +147,8 @@ func said(e *reprise.Event) (channel string, data []byte) {
 	case "result", "display":
 		var r client.Result
 		if json.Unmarshal(e.Data, &r) == nil {
-			if text, ok := r.MIME["text/plain"].(string); ok {
-				return execution.Stdout, []byte(text + "\n")
+			if text := valueText(&r); text != nil {
+				return execution.Stdout, text
 			}
 		}
 	case "exception":

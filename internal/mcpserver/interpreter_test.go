@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"reprise"
 	"reprise/store/memstore"
 )
@@ -51,6 +53,59 @@ func TestInterpreterRemembers(t *testing.T) {
 	if said, _ := code("s", "main", "python", "x"); !strings.Contains(said, fresh) ||
 		!strings.Contains(said, "NameError") {
 		t.Errorf("after its end it is answered with %q", said)
+	}
+}
+
+// TestImagesOfInterpreter: images are content of the answer, within a bound, and the text names each.
+func TestImagesOfInterpreter(t *testing.T) {
+	w := newFixture(t, nil)
+	c := w.caller("2025-11-25", "")
+	const class = `
+class Image:
+    def __init__(self, size): self.size = size
+    def __repr__(self): return "an image"
+    def _repr_png_(self): return b"\x89PNG" + b"x" * self.size
+`
+	for _, tt := range []struct {
+		code, text string
+		images     int
+	}{
+		{"Image(10)", "an image\n[image/png of 15 bytes]\n", 1},
+		{"for i in range(6): display(Image(10))", strings.Repeat("an image\n[image/png of 15 bytes]\n", 6), 4},
+		{"for i in range(4): display(Image(300_000))", strings.Repeat("an image\n[image/png of 300006 bytes]\n", 4), 3},
+	} {
+		code := args{"interpreter": "main", "code": class + tt.code}
+		text, result := c.try(t.Context(), "execute_code", code, nil)
+		images := 0
+		for _, content := range result.Content {
+			if image, ok := content.(*mcp.ImageContent); ok && image.MIMEType == "image/png" &&
+				strings.HasPrefix(string(image.Data), "\x89PNGxxx") {
+				images++
+			}
+		}
+		if !strings.Contains(text, tt.text) || images != tt.images {
+			t.Errorf("%s is answered with %d images and %q", tt.code, images, text)
+		}
+	}
+}
+
+// TestBusyInterpreterNamesItsCode: a model that finds an interpreter busy is told which run it waits for, and how.
+func TestBusyInterpreterNamesItsCode(t *testing.T) {
+	w := newFixture(t, nil)
+	c := w.caller("2025-11-25", "")
+	var run executed
+	code := "import time; print('up', flush=True); time.sleep(600)"
+	c.call("execute_code", args{"interpreter": "main", "code": code, "wait_seconds": 0}, &run)
+	c.call("get_execution_output", args{"execution_id": run.ID, "match": "up"}, nil)
+	c.refuse("execute_code", args{"interpreter": "main", "code": "1"}, "conflict")
+	said, _ := c.try(t.Context(), "execute_code", args{"interpreter": "main", "code": "1"}, nil)
+	if !strings.Contains(said, "execution "+run.ID) || !strings.Contains(said, "cancel_execution") {
+		t.Errorf("the refusal is %q", said)
+	}
+	t.Log(c.call("cancel_execution", args{"execution_id": run.ID}, nil))
+	said = c.call("execute_code", args{"interpreter": "main", "code": "6*7"}, nil)
+	if !strings.HasPrefix(said, "42\n") {
+		t.Errorf("after the cancellation: %q", said)
 	}
 }
 

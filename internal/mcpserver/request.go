@@ -23,8 +23,8 @@ const (
 // runInput describes a run.
 type runInput struct {
 	Code        string            `json:"code,omitempty" jsonschema:"program text in language"`
-	Language    string            `json:"language,omitempty" jsonschema:"bash, go, javascript, lua, perl, php, python, r, ruby, sh or typescript (default python)"`
-	Interpreter string            `json:"interpreter,omitempty" jsonschema:"run code (bash, javascript or python) in the interpreter of this name in session, which remembers variables"`
+	Language    string            `json:"language,omitempty" jsonschema:"bash, go, javascript, lua, perl, php, python (default), r, ruby, sh or typescript"`
+	Interpreter string            `json:"interpreter,omitempty" jsonschema:"name of an interpreter (bash, javascript, python) in session, which remembers variables"`
 	Command     string            `json:"command,omitempty" jsonschema:"for bash"`
 	Argv        []string          `json:"argv,omitempty" jsonschema:"program and arguments"`
 	Cwd         string            `json:"cwd,omitempty" jsonschema:"working directory"`
@@ -33,7 +33,8 @@ type runInput struct {
 	Timeout     float64           `json:"timeout_seconds,omitempty" jsonschema:"end the run after this"`
 	Session     string            `json:"session,omitempty" jsonschema:"name of a group of runs"`
 	Labels      map[string]string `json:"labels,omitempty" jsonschema:"to find the run by"`
-	Key         string            `json:"idempotency_key,omitempty" jsonschema:"an equal call with the same key attaches to the run of the first"`
+	Key         string            `json:"idempotency_key,omitempty" jsonschema:"equal calls with the same key share a run"`
+	Kept        keptArg           `json:"retention,omitzero" jsonschema:"kept output: max_bytes, max_events"`
 }
 
 type executeInput struct {
@@ -54,7 +55,7 @@ func (in *runInput) request() (execution.Request, error) {
 	r := execution.Request{
 		IdempotencyKey: in.Key, Session: in.Session, Argv: in.Argv, Command: in.Command, Language: in.Language,
 		Code: in.Code,
-		Cwd:  in.Cwd, Env: in.Env, Labels: in.Labels,
+		Cwd:  in.Cwd, Env: in.Env, Labels: in.Labels, Retention: in.Kept.Retention,
 	}
 	if err := in.checkProgram(); err != nil {
 		return r, err

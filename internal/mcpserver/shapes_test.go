@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"reprise"
 	"reprise/internal/mcpserver"
 )
 
@@ -220,6 +222,34 @@ func TestListTellsRunsApart(t *testing.T) {
 	}
 }
 
+// TestRetentionOfTool: a call says how much of its output is kept, and an unknown member is refused by its name.
+func TestRetentionOfTool(t *testing.T) {
+	w := newFixture(t, nil)
+	c := w.caller("2025-11-25", "")
+	for _, tool := range []string{"execute_code", "execute_code_async"} {
+		var run executed
+		c.call(tool, args{"command": "seq 1000; sleep 0.2; echo last", "retention": args{"max_events": 2}}, &run)
+		c.call("get_execution_output", args{"execution_id": run.ID, "until": "end"}, nil)
+		key := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: "execution:" + run.ID}
+		s, err := w.log.Stream(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := s.Info(t.Context())
+		if err != nil || info.Config.Retention.MaxEvents != 2 || info.Kept() > 2 {
+			t.Errorf("%s keeps %d events with %+v, %v", tool, info.Kept(), info.Config.Retention, err)
+		}
+		text, result := c.try(t.Context(), tool, args{"command": "true", "retention": args{"max_byts": 2}}, nil)
+		if !result.IsError || !strings.Contains(text, "max_byts") {
+			t.Errorf("%s answers %q", tool, text)
+		}
+		text, result = c.try(t.Context(), tool, args{"command": "true", "retention": args{"max_bytes": -2}}, nil)
+		if !result.IsError || !strings.Contains(text, "retention.max_bytes") {
+			t.Errorf("%s answers %q", tool, text)
+		}
+	}
+}
+
 // TestToolDescriptionsFitInEightKilobytes: the descriptions of all tools, as a model reads them, have at most 8 KB.
 func TestToolDescriptionsFitInEightKilobytes(t *testing.T) {
 	w := newFixture(t, nil)
@@ -330,20 +360,46 @@ func TestLinksToOmittedOutputCanBeRead(t *testing.T) {
 	}
 }
 
+// hazards are commands that models write for bash, with their output. In dash, which is sh on Debian, they do something
+// else, many without an error.
+var hazards = map[string]string{
+	"echo {1..3}":                                        "1 2 3\n",
+	"set -o pipefail; false | true; echo $?":             "1\n",
+	"echo -e 'a\\tb'":                                    "a\tb\n",
+	"cat <(echo of a process)":                           "of a process\n",
+	"[[ abc == a* ]] && echo matches":                    "matches\n",
+	"a=(1 2 3); echo ${#a[@]}":                           "3\n",
+	"echo ${BASH_VERSION:+bash}; cat <<< input":          "bash\ninput\n",
+	"for ((i = 0; i < 3; i++)); do echo $i; done":        "0\n1\n2\n",
+	"v=abc; echo ${v^^}":                                 "ABC\n",
+	"v=abc; echo ${v/b/x}":                               "axc\n",
+	"v=abc; echo ${v:1:2}":                               "bc\n",
+	"echo $'a\\tb'":                                      "a\tb\n",
+	"cd $(mktemp -d); ls none &> log; wc -l < log":       "1\n",
+	"cd $(mktemp -d); echo echo sourced > f; source ./f": "sourced\n",
+	"function f { echo called; }; f":                     "called\n",
+	"let x=1+2; echo $x":                                 "3\n",
+	"declare -A m; m[k]=v; echo ${m[k]}":                 "v\n",
+	"[ a == a ] && echo same":                            "same\n",
+	"mapfile -t l < <(printf 'a\\nb\\n'); echo ${l[1]}":  "b\n",
+	"[ -n \"$RANDOM\" ] && echo random":                  "random\n",
+	"printf '%q\\n' 'a b'":                               "a\\ b\n",
+	"pushd / > /dev/null; pwd":                           "/\n",
+}
+
 // TestCommandsRunInBash: models write commands for bash, of which sh may be another shell, such as dash.
 func TestCommandsRunInBash(t *testing.T) {
 	c := newFixture(t, nil).caller("2025-11-25", "")
-	for command, want := range map[string]string{
-		"echo {1..3}":                               "1 2 3\n",
-		"set -o pipefail; false | true; echo $?":    "1\n",
-		"echo -e 'a\\tb'":                           "a\tb\n",
-		"cat <(echo of a process)":                  "of a process\n",
-		"[[ abc == a* ]] && echo matches":           "matches\n",
-		"a=(1 2 3); echo ${#a[@]}":                  "3\n",
-		"echo ${BASH_VERSION:+bash}; cat <<< input": "bash\ninput\n",
-	} {
+	dash, err := exec.LookPath("dash")
+	for command, want := range hazards {
 		if got := bodyOf(c.call("execute_code", args{"command": command}, nil)); got != want {
 			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+		if err != nil {
+			continue
+		}
+		if other, _ := exec.CommandContext(t.Context(), dash, "-c", command).Output(); string(other) == want {
+			t.Errorf("%s does the same in dash", command)
 		}
 	}
 

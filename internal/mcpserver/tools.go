@@ -33,12 +33,12 @@ func (s *Server) addTools() {
 		"Starts what execute_code runs and returns its execution_id at once.", s.executeAsync)
 	add(s, &reads, toolOutput, "Read output",
 		"Returns the output of a run after a cursor, and the next cursor. With wait and until it waits for output, "+
-			"for the end, or for a match; long output is then cut in the middle.", s.output)
+			"for the end or for a match.", s.output)
 	add(s, &reads, toolSearch, "Search output",
-		"Returns the lines of output that match, with lines around them.", s.search)
+		"Returns the lines of output that match, and lines around them.", s.search)
 	add(s, &reads, toolStatus, "Show a run", "Returns whether a run has ended, and how.", s.status)
 	add(s, &mcp.ToolAnnotations{DestructiveHint: &no, OpenWorldHint: &no}, toolStdin, "Write to a run",
-		"Writes to the stdin of a run that was started with stdin_open. With wait, until, match or cursor it also "+
+		"Writes to the stdin of a run with stdin_open. With wait, until, match or cursor it also "+
 			"returns the output.", s.stdin)
 	add(s, &mcp.ToolAnnotations{DestructiveHint: &yes, IdempotentHint: true, OpenWorldHint: &no}, toolCancel,
 		"End a run", "Ends a run and all its processes. Its output stays.", s.cancel)

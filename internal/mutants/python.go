@@ -5,6 +5,25 @@ package main
 // pythonMutants are faults in the Python client. The rule is of docs/clients.md.
 var pythonMutants = []mutant{
 	{
+		name: "Python: a finished step is called again", rule: "docs/operations.md, Python",
+		file: "sdk/python/src/reprise/_async/operation.py",
+		old:  "        if name in self._record.results:\n",
+		new:  "        if self.done and name in self._record.results:\n",
+		pkg:  "./sdk/python/tests/test_operation.py", run: "test_finished_steps_are_not_done_again",
+	},
+	{
+		name: "Python: a step of an attempt that died is called again", rule: "docs/operations.md, Python",
+		file: "sdk/python/src/reprise/_operation.py",
+		old:  "        if step in self.began:\n", new: "        if step in self.began and self.done:\n",
+		pkg: "./sdk/python/tests/test_operation.py", run: "test_process_that_dies_in_a_step",
+	},
+	{
+		name: "Python: an earlier attempt goes on", rule: "docs/operations.md, Python",
+		file: "sdk/python/src/reprise/_async/operation.py",
+		old:  "\"operation\", self._record.attempts + 1)", new: "id, self._record.attempts + 1)",
+		pkg: "./sdk/python/tests/test_operation.py", run: "test_newest_attempt_counts",
+	},
+	{
 		name: "Python: an event counts as handled when it is given", rule: "client rule 1",
 		file: "sdk/python/src/reprise/_async/follow.py",
 		old:  "                        for event in flow.feed(chunk):\n                            yield event\n",

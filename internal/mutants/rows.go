@@ -104,6 +104,74 @@ var rowMutants = []mutant{
 		pkg: "./enginetest", run: "TestIdleStreamOfADeadReplica",
 	},
 	{
+		name: "an event that is young enough expires with an older one", rule: "decision 75",
+		file: "retention.go", old: "				case e.Time.After(limit):",
+		new: "				case e.Seq > info.Tail:",
+		pkg: "./enginetest", run: "TestEventsOfOpenStreamExpire|TestAgeOfEventsOutlivesARestart",
+	},
+	{
+		name: "the age of events is judged once", rule: "decision 75",
+		file: "retention.go", old: "	return oldest.Add(bound), nil", new: "	return oldest.Add(99 * bound), nil",
+		pkg: "./enginetest", run: "TestEventsOfOpenStreamExpire",
+	},
+	{
+		name: "a changed bound waits for a restart", rule: "decision 75",
+		file: "catchup.go", old: "	log.idle.forget(lv.key)\n	log.noteIdle(&lv.info)\n", new: "",
+		pkg: "./enginetest", run: "TestChangedBoundsCountAtOnce",
+	},
+	{
+		name: "calls of clients that never come back are closed", rule: "decision 76",
+		file: "mcp/mcphttp/response.go", old: "age != 0 || !s.resumes.Load() {", new: "age != 0 {",
+		pkg: "./mcp/mcphttp", run: "TestResponsesHaveAge",
+	},
+	{
+		name: "calls of clients that have come back are never closed", rule: "decision 76",
+		file: "mcp/mcphttp/serve.go", old: "		s.resumes.Store(true)\n", new: "",
+		pkg: "./mcp/mcphttp", run: "TestResponsesHaveAge",
+	},
+	{
+		name: "an image goes unsaid", rule: "docs/mcp-tools.md",
+		file: "internal/mcpserver/interpreter.go",
+		old:  "ok && isImage(kind) {", new: "ok && isImage(kind) && !isText {",
+		pkg: "./internal/mcpserver", run: "TestImagesOfInterpreter",
+	},
+	{
+		name: "images have no bound", rule: "docs/mcp-tools.md",
+		file: "internal/mcpserver/interpreter.go", old: "i.bytes+len(data) <= mostImageBytes {", new: "true {",
+		pkg: "./internal/mcpserver", run: "TestImagesOfInterpreter",
+	},
+	{
+		name: "calls that change something are sent again", rule: "docs/mcp-hosts.md",
+		file: "internal/mcpserver/relay/post.go",
+		old:  "		return b.reads[params.Name]\n", new: "		return params.Name != \"\"\n",
+		pkg: "./internal/mcpserver/relay", run: "TestReadsAreSentAgain",
+	},
+	{
+		name: "calls that only read are not sent again", rule: "docs/mcp-hosts.md",
+		file: "internal/mcpserver/relay/post.go", old: "reads && sent < maxSent)", new: "reads && sent < 1)",
+		pkg: "./internal/mcpserver/relay", run: "TestReadsAreSentAgain",
+	},
+	{
+		name: "tools ignore how much is to be kept", rule: "docs/mcp-tools.md",
+		file: "internal/mcpserver/request.go", old: ", Retention: in.Kept.Retention,", new: ",",
+		pkg: "./internal/mcpserver", run: "TestRetentionOfTool",
+	},
+	{
+		name: "a reader of a removed stream is not told", rule: "docs/compatibility.md",
+		file: "sse/ssehttp/conn.go", old: "		last = removedBlock\n", new: "		last = \"\"\n",
+		pkg: "./sse/ssehttp", run: "TestRemovedStreamEndsResponse",
+	},
+	{
+		name: "a close event comes at a shutdown too", rule: "docs/compatibility.md",
+		file: "sse/ssehttp/conn.go", old: `(last != "" || errors.Is(why, reprise.ErrEnded))`, new: "why != nil",
+		pkg: "./sse/ssehttp", run: "TestCloseEventIsTheLast",
+	},
+	{
+		name: "a trim takes the event after the cursor too", rule: "docs/protocol.md, streams of your own",
+		file: "internal/api/streams.go", old: "reader.Cursor().Seq + 1", new: "reader.Cursor().Seq + 2",
+		pkg: "./internal/api", run: "TestTrimRemovesOldestEvents",
+	},
+	{
 		name: "a full disk is not told apart", rule: "row 11",
 		file: "store/sqlitestore/errors.go", old: `fmt.Errorf("%w: %w", reprise.DiskFull, err)`,
 		new: `fmt.Errorf("%w: %w", reprise.ErrUnavailable, err)`,

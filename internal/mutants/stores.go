@@ -7,6 +7,16 @@ const conformance = "TestConformance/"
 // storeMutants are faults in memstore, one for each "must" that package storetest checks without a crash.
 var storeMutants = []mutant{
 	{
+		name: "the keys of a stream that is made with its end stay in Redis", rule: "docs/storage-redis.md",
+		file: "store/redisstore/create.lua", old: "if ARGV[7] ~= '' then", new: "if false then",
+		pkg: "./store/redisstore", run: "TestKeysOfEndedStreamsExpire",
+	},
+	{
+		name: "the keys of a stream do not follow a changed expiry", rule: "docs/storage-redis.md",
+		file: "store/redisstore/configure.lua", old: "if ARGV[9] ~= '' then", new: "if false then",
+		pkg: "./store/redisstore", run: "TestKeysOfEndedStreamsExpire",
+	},
+	{
 		name: "nats appends behind what another start has lost", rule: "G3, G6",
 		file: "store/natsstore/append.go", old: ", item.last != nil && item.last.server != at.server:",
 		new: ":",

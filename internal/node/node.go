@@ -99,6 +99,7 @@ type Options struct {
 
 	Heartbeat     time.Duration
 	NoCompression bool
+	CloseEvent    bool // of ssehttp.Options
 	WebhookAllow  []netip.Prefix
 	WebhookGiveUp time.Duration
 	OTLPEndpoint  string

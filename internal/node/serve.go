@@ -188,7 +188,7 @@ func (n *Node) apiOptions() *api.Options {
 	return &api.Options{
 		Version: n.Version, Hosts: n.AllowHosts, Origins: n.AllowOrigins, Metrics: n.metrics, Logger: n.Logger,
 		Heartbeat: n.Heartbeat, Audit: n.audit, Parking: n.front.parking, Issuers: n.issuers, Quotas: n.quotas.Book,
-		NoCompression: n.NoCompression, Tracer: n.tracer, Reads: n.reads, Parts: n.routes,
+		NoCompression: n.NoCompression, CloseEvent: n.CloseEvent, Tracer: n.tracer, Reads: n.reads, Parts: n.routes,
 		LogRequests: n.LogRequests,
 	}
 }

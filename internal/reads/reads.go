@@ -29,6 +29,8 @@ type Options struct {
 	Heartbeat, WriteTimeout time.Duration
 	// NoCompression disables the compression of events for clients that request it.
 	NoCompression bool
+	// CloseEvent is that of ssehttp.Options.
+	CloseEvent bool
 	// MaxPerPrincipal bounds the responses that one principal follows at a time.
 	MaxPerPrincipal int
 	// Quotas are the quotas of principals and tenants.
@@ -159,7 +161,7 @@ func (s *Service) Window(info *reprise.StreamInfo) client.Window {
 // send answers in the requested form.
 func (s *Service) send(x *web.Exchange, rd *Reading) error {
 	opts := ssehttp.Options{
-		Heartbeat: s.opts.Heartbeat, WriteTimeout: s.opts.WriteTimeout,
+		Heartbeat: s.opts.Heartbeat, WriteTimeout: s.opts.WriteTimeout, CloseEvent: s.opts.CloseEvent,
 		Resumed: func(what ssehttp.Resumption) { s.opts.Resumed(x.R, what) }, Sent: rd.Sent,
 	}
 	if rd.wait > 0 && rd.form != web.JSON {

@@ -97,18 +97,45 @@ func TestCallOutlivesTheAgeOfItsConnection(t *testing.T) {
 
 // A call that takes long is answered by responses of a bounded age, each of which ends in good order with the id to
 // come back with: clients that give up after two broken connections do not count these. Versions before 2025-11-25 do
-// not know how to come back, and keep one response.
+// not know how to come back, and keep one response. So does by default a client that has never come back.
 func TestResponsesHaveAge(t *testing.T) {
-	for version, want := range map[string]int{"2025-11-25": 3, "2025-06-18": 1} {
-		t.Run(version, func(t *testing.T) {
+	for _, tt := range []struct {
+		name, version string
+		age           time.Duration
+		returning     bool
+		want          int
+	}{
+		{"stated", "2025-11-25", 45 * time.Second, false, 3},
+		{"default", "2025-11-25", 0, false, 1},
+		{"default, returning", "2025-11-25", 0, true, 3},
+		{"stated, version", "2025-06-18", 45 * time.Second, true, 1},
+		{"none", "2025-11-25", -1, true, 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const age = 45 * time.Second // the default
-				w := newFixture(t, setup{})
-				c := w.begin(version)
+				const age = 45 * time.Second
+				w := newFixture(t, setup{opts: mcphttp.Options{ResponseAge: tt.age}})
+				c := w.begin(tt.version)
+				back := func(text string) string {
+					req := c.request(http.MethodGet, "")
+					at := strings.LastIndex(text, "id: ")
+					id, _, _ := strings.Cut(text[at+4:], "\n")
+					req.Header.Set("Last-Event-ID", id)
+					res, err := w.http.Do(req)
+					check(t, err)
+					return c.text(res)
+				}
+				call := func(gate string) string {
+					return c.text(c.post(`{"jsonrpc":"2.0","id":7,"method":"tools/call",` +
+						`"params":{"name":"steps","arguments":{"gate":"` + gate + `"}}}`))
+				}
+				if tt.returning {
+					time.AfterFunc(time.Second, func() { w.tools.release("earlier") })
+					back(call("earlier"))
+				}
 				begin, responses := time.Now(), 0
 				time.AfterFunc(2*age+time.Second, func() { w.tools.release("g") })
-				text := c.text(c.post(`{"jsonrpc":"2.0","id":7,"method":"tools/call",` +
-					`"params":{"name":"steps","arguments":{"gate":"g"}}}`))
+				text := call("g")
 				for responses = 1; !strings.Contains(text, "done") && responses < 10; responses++ {
 					if took, due := time.Since(begin), time.Duration(responses)*age; took.Truncate(time.Second) != due {
 						t.Errorf("response %d ended after %v, want %v", responses, took, due)
@@ -116,16 +143,10 @@ func TestResponsesHaveAge(t *testing.T) {
 					if strings.Count(text, "retry: ") != 2 {
 						t.Errorf("response %d ends with %q", responses, text)
 					}
-					req := c.request(http.MethodGet, "")
-					at := strings.LastIndex(text, "id: ")
-					id, _, _ := strings.Cut(text[at+4:], "\n")
-					req.Header.Set("Last-Event-ID", id)
-					res, err := w.http.Do(req)
-					check(t, err)
-					text = c.text(res)
+					text = back(text)
 				}
-				if responses != want || !strings.Contains(text, "done") {
-					t.Errorf("%d responses, the last %q; want %d", responses, text, want)
+				if responses != tt.want || !strings.Contains(text, "done") {
+					t.Errorf("%d responses, the last %q; want %d", responses, text, tt.want)
 				}
 				w.close()
 			})

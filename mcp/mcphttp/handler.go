@@ -40,7 +40,8 @@ type Options struct {
 	Versions []string
 	// ResponseAge is the age at which the response to a call, or one that resumes it, is closed in good order, on
 	// versions whose clients then come back for the rest (2025-11-25). Clients that count broken connections do not
-	// count this one, so that a call outlives a proxy that cuts later. Default: 45 s; negative: no limit.
+	// count this one, so that a call outlives a proxy that cuts later. Default: 45 s in sessions whose client has come
+	// back before, since some clients never do and would wait for ever; negative: no limit.
 	ResponseAge time.Duration
 	// SessionIdle is how long an unused session is kept. Default: 1 hour.
 	SessionIdle time.Duration
@@ -135,7 +136,6 @@ func (o *Options) withDefaults() Options {
 	if d.Versions == nil {
 		d.Versions = Versions
 	}
-	d.ResponseAge = cmp.Or(d.ResponseAge, 45*time.Second)
 	d.SessionIdle = cmp.Or(d.SessionIdle, time.Hour)
 	d.MaxBody = cmp.Or(d.MaxBody, 4<<20)
 	d.BodyTimeout = cmp.Or(d.BodyTimeout, 30*time.Second)

@@ -121,12 +121,20 @@ func (s *Session) follow(
 		}
 		defer time.AfterFunc(left, func() { stop(errToPoll) }).Stop()
 	}
-	if age := s.h.opts.ResponseAge; age > 0 && r.primes && exchange != standalone {
+	if age := s.responseAge(); age > 0 && r.primes && exchange != standalone {
 		defer time.AfterFunc(age, func() { stop(errToPoll) }).Stop()
 	}
 	r.begin()
 	_ = r.Poll(ctx) // Follow deals with the error
 	r.Follow(ctx, r)
+}
+
+// responseAge is the age at which the response to a call is closed; see Options.ResponseAge.
+func (s *Session) responseAge() time.Duration {
+	if age := s.h.opts.ResponseAge; age != 0 || !s.resumes.Load() {
+		return age
+	}
+	return 45 * time.Second
 }
 
 // begin sends the head of the response, and what tells the client how to come back.

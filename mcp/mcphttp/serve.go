@@ -252,11 +252,11 @@ func (s *Session) resume(w http.ResponseWriter, r *http.Request, id string) *ref
 	} else {
 		s.resumed(Nothing, 0)
 	}
-	if exchange == standalone {
-		if err := s.attach(r); err != nil {
-			reader.Close()
-			return refusalOf(err)
-		}
+	if exchange != standalone {
+		s.resumes.Store(true)
+	} else if err := s.attach(r); err != nil {
+		reader.Close()
+		return refusalOf(err)
 	}
 	s.toldOthers(exchange)
 	s.follow(w, r, exchange, reader, nil)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"reprise"
@@ -29,6 +30,8 @@ type Session struct {
 	// release undoes Options.Admit, and unwatch watch.
 	release func()
 	unwatch func() bool
+
+	resumes atomic.Bool // the client has come back to a call
 
 	changing sync.Mutex // held while the state is changed or read anew
 

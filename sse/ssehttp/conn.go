@@ -19,13 +19,15 @@ type conn struct {
 	// shutdownRetry is how long the client waits if the server closes.
 	shutdownRetry time.Duration
 
-	wanted    map[string]bool // nil for all types
-	moveEvent bool            // tell of moved by an event
-	moved     uint64          // seq up to which events were left out since the last id that was sent
+	wanted     map[string]bool // nil for all types
+	moveEvent  bool            // tell of moved by an event
+	closeEvent bool            // see Options.CloseEvent
+	moved      uint64          // seq up to which events were left out since the last id that was sent
 }
 
 func newConn(w http.ResponseWriter, reader *reprise.Reader, req Request, opts *Options) *conn {
-	c := &conn{w: w, form: opts.Form, sent: opts.Sent, shutdownRetry: opts.ShutdownRetry}
+	c := &conn{w: w, form: opts.Form, sent: opts.Sent, shutdownRetry: opts.ShutdownRetry,
+		closeEvent: opts.CloseEvent}
 	c.Init(w)
 	c.Reader, c.Silence, c.WriteTimeout = reader, opts.Heartbeat, opts.WriteTimeout
 	if len(req.Types) > 0 {
@@ -122,12 +124,33 @@ func (c *conn) move() bool {
 // MayGoOn implements sseloop.Handler: whoever calls Serve ends the context of a request that may not.
 func (c *conn) MayGoOn() bool { return true }
 
+// The last blocks of an EventStream. They are not events of the stream and have no id, so that clients ignore them and
+// resume from the last event.
+const (
+	removedBlock = "event: removed\ndata: {\"code\":\"not_found\",\"detail\":\"the stream was removed\"}\n\n"
+	expiredBlock = "event: removed\ndata: {\"code\":\"stream_expired\",\"detail\":\"the stream has expired\"}\n\n"
+	closeBlock   = "event: close\ndata: {\"status\":\"closed\"}\nretry: 3000\n\n"
+)
+
 // Finish implements sseloop.Handler. The reader of a stream that was removed is to come back at once as well: the
 // status says then what has become of it.
 func (c *conn) Finish(why error) {
 	c.move()
-	if errors.Is(why, reprise.ErrClosed) || errors.Is(why, reprise.ErrNotFound) || errors.Is(why, reprise.ErrExpired) {
+	last := ""
+	switch {
+	case errors.Is(why, reprise.ErrNotFound):
+		last = removedBlock
+	case errors.Is(why, reprise.ErrExpired):
+		last = expiredBlock
+	}
+	if last != "" || errors.Is(why, reprise.ErrClosed) {
 		c.write(c.form.AppendRetry(nil, c.shutdownRetry))
+	}
+	if c.closeEvent && (last != "" || errors.Is(why, reprise.ErrEnded)) {
+		last += closeBlock
+	}
+	if c.form == Form(EventStream{}) && last != "" {
+		c.write([]byte(last))
 	}
 }
 

@@ -22,6 +22,9 @@ type Options struct {
 	// Retry is how long readers are told to wait before they reconnect after
 	// a drop, ShutdownRetry when the Log is closed. Defaults: 1 s, 250 ms.
 	Retry, ShutdownRetry time.Duration
+	// CloseEvent ends an EventStream with a block of type "close" when the stream has ended or was removed, for clients
+	// that wait for it. It is not sent when the Log closes, since the stream goes on then.
+	CloseEvent bool
 	// Sent is called with the seq of the last event that was passed to the connection or
 	// filtered out. It must not block. Default: no call.
 	Sent func(seq uint64)

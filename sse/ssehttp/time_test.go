@@ -64,7 +64,7 @@ func TestShutdownIsNotTheEnd(t *testing.T) {
 	})
 }
 
-// TestRemovedStreamEndsResponse: there is nothing to come back for but a refusal.
+// TestRemovedStreamEndsResponse: a block without an id says why, and what follows is a refusal.
 func TestRemovedStreamEndsResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPipes(t, nil, nil)
@@ -73,8 +73,44 @@ func TestRemovedStreamEndsResponse(t *testing.T) {
 		d := sse.NewDecoder(p.get(t, "/s"), nil)
 		wantIDs(t, take(t, d, 2), "1 2")
 		check(t, p.log.Remove(t.Context(), named("s")))
-		if e, err := d.Next(); err != io.EOF {
-			t.Fatalf("after the removal came %+v, %v", e, err)
+		e, err := d.Next()
+		check(t, err)
+		if e.Type != "removed" || !strings.Contains(string(e.Data), `"code":"not_found"`) {
+			t.Errorf("the last block is %s %s", e.Type, e.Data)
+		}
+		if _, err := d.Next(); err != io.EOF {
+			t.Fatalf("after the removal came %v", err)
+		}
+		if retry, _ := d.Retry(); retry != 250*time.Millisecond {
+			t.Errorf("the retry of a removal is %v, want 250ms", retry)
+		}
+	})
+}
+
+// TestCloseEventIsTheLast: of a stream that has ended or was removed, and not of one that goes on.
+func TestCloseEventIsTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPipes(t, nil, &ssehttp.Options{CloseEvent: true})
+		var bodies []io.Reader
+		for _, name := range []string{"ended", "removed", "open"} {
+			add(t, create(t, p.log, name, reprise.Retention{}), numbered(1, 1)...)
+			bodies = append(bodies, p.get(t, "/"+name))
+		}
+		synctest.Wait()
+		s, err := p.log.Stream(t.Context(), named("ended"))
+		check(t, err)
+		_, err = s.End(t.Context(), "completed", reprise.Event{})
+		check(t, err)
+		check(t, p.log.Remove(t.Context(), named("removed")))
+		synctest.Wait()
+		check(t, p.log.Close())
+		const last = "\n\nevent: close\ndata: {\"status\":\"closed\"}\nretry: 3000\n\n"
+		for i, wants := range []bool{true, true, false} {
+			text, err := io.ReadAll(bodies[i])
+			check(t, err)
+			if strings.HasSuffix(string(text), last) != wants || strings.Contains(string(text), "close") != wants {
+				t.Errorf("body %d ends with %q", i, text)
+			}
 		}
 	})
 }

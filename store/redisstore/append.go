@@ -167,7 +167,7 @@ func (a *appending) call(which []int) call {
 				end, _ = marshalEnd(req.End)
 				expires = millis(req.End.Expires)
 			}
-			more = append(more, end, expires, marshalProducers(req.Producers))
+			more = append(more, end, expires, marshalProducers(req.Producers), s.keysExpire(req.End))
 		}
 		c.args = append(c.args, life(req.Epoch, req.Owner), decimal(req.First-1), decimal(
 			req.First+uint64(req.Count)-1,

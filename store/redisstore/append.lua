@@ -1,7 +1,7 @@
 -- KEYS: for each request the state and the batches of its stream.
 -- ARGV: how to publish, who appends, for each request its life, the tail before and after it, the start of the window, the
 -- bytes kept, the head and the bytes of the batch, the revision, and where more stands behind all of these, 0 if nothing: the end, when it
--- expires, and producers.
+-- expires, producers, and when the keys of an ended stream expire by themselves, "" for never.
 -- Answer: one text for each request, "0" where it was stored.
 local max_producers = 64
 
@@ -67,6 +67,7 @@ for i = 1, #KEYS / 2 do
       if takes then call('HSET', state, 'e', life) end
       if extra > 0 then
         if ARGV[extra] ~= '' then call('HSET', state, 'x', ARGV[extra], 'z', ARGV[extra + 1]) end
+        if ARGV[extra + 3] ~= '' then expire(state, batches, ARGV[extra + 3]) end
         if ARGV[extra + 2] ~= '' then
           call('HSET', state, 'p', remember(call('HGET', state, 'p') or '', ARGV[extra + 2]))
         end

@@ -25,3 +25,9 @@ local function must_be_master()
   end
   return info
 end
+
+-- expire lets the keys of a stream expire by themselves.
+local function expire(state, batches, ms)
+  redis.call('PEXPIREAT', state, ms)
+  redis.call('PEXPIREAT', batches, ms)
+end

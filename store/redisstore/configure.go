@@ -60,7 +60,7 @@ func (s *Store) certain(ctx, asked context.Context, key reprise.StreamKey) (repr
 func (s *Store) tryConfigure(ctx context.Context, info, want *reprise.StreamInfo, config string) (
 	*reprise.StreamInfo, error,
 ) {
-	end, expires := "", ""
+	end, expires, keysExpire := "", "", ""
 	if info.End != nil {
 		changed := *info.End
 		if want.End != nil {
@@ -70,7 +70,7 @@ func (s *Store) tryConfigure(ctx context.Context, info, want *reprise.StreamInfo
 		if end, err = marshalEnd(&changed); err != nil {
 			return nil, err
 		}
-		expires = millis(changed.Expires)
+		expires, keysExpire = millis(changed.Expires), s.keysExpire(&changed)
 		// Until the script has run, the queue has another time than the state, which decides.
 		if err := s.client.Do(ctx, s.noteEnd(info.Key, info.Epoch, ceilMillis(changed.Expires))).Error(); err != nil {
 			return nil, err
@@ -78,6 +78,7 @@ func (s *Store) tryConfigure(ctx context.Context, info, want *reprise.StreamInfo
 	}
 	c := call{keys: []string{s.keys.state(info.Key), s.keys.batches(info.Key)}, args: []string{
 		s.publish, s.me, string(info.Epoch), decimal(info.Revision), decimal(want.Revision), config, end, expires,
+		keysExpire,
 	}}
 	answer, err := s.run(ctx, configureScript, s.opts.Wait, c)[0].ToArray()
 	if err != nil {

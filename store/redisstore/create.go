@@ -96,9 +96,9 @@ func (s *Store) createArgs(info *reprise.StreamInfo, first *reprise.AppendReques
 	if err != nil {
 		return nil, err
 	}
-	args := []string{config, s.publish, s.me, "", "", ""}
+	args := []string{config, s.publish, s.me, "", "", "", s.keysExpire(info.End)}
 	if first != nil {
-		args = append(args[:3], decimal(info.Tail)+"-0", head(first), rueidis.BinaryString(first.Bytes))
+		args[3], args[4], args[5] = decimal(info.Tail)+"-0", head(first), rueidis.BinaryString(first.Bytes)
 	}
 	args = append(args,
 		"c", config, "e", life(info.Epoch, info.Owner), "b", info.Created.UTC().Format(time.RFC3339Nano),
@@ -198,6 +198,14 @@ func (s *Store) delist(ctx context.Context, places ...place) error {
 		}
 	}
 	return nil
+}
+
+// keysExpire returns when the keys of an ended stream expire by themselves, in ms, or "" for never.
+func (s *Store) keysExpire(end *reprise.End) string {
+	if end == nil || s.opts.TTL == 0 {
+		return ""
+	}
+	return strconv.FormatInt(ceilMillis(end.Expires.Add(s.opts.TTL)), 10)
 }
 
 // noteEnd adds an epoch of a stream to the expiry queue. expires is in ms.

@@ -40,6 +40,9 @@ type Options struct {
 	// Restart says whether a restart of the server may lose acknowledged events. Default: RestartAuto. Parameter:
 	// restart.
 	Restart Restart
+	// TTL is how long after the expiry of an ended stream Redis itself removes its keys, so that a Redis that no server
+	// uses any more empties itself. A stream that is not archived by then is lost. Default: 0, never. Parameter: ttl.
+	TTL time.Duration
 	// Set by the URL only.
 	sentinelAuth              bool
 	caFile, certFile, keyFile string

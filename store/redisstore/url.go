@@ -68,6 +68,12 @@ var parameters = map[string]func(o *Options, value string) error{
 		}
 		return err
 	},
+	"ttl": func(o *Options, v string) (err error) {
+		if o.TTL, err = time.ParseDuration(v); err == nil && o.TTL < time.Minute {
+			err = fmt.Errorf("%v is less than a minute", o.TTL)
+		}
+		return err
+	},
 	"wait": func(o *Options, v string) error {
 		n, err := strconv.ParseUint(v, 10, 8)
 		o.Wait = int(n)

@@ -11,7 +11,8 @@ await client.connect(transport);
 console.log("version", transport.protocolVersion);
 const result = await client.callTool(
   { name: "forecast", arguments: { city } },
-  { onprogress: ({ progress }) => console.log("progress", progress) },
+  // By itself a call has 60 seconds.
+  { onprogress: ({ progress }) => console.log("progress", progress), timeout: 600_000 },
 );
 console.log("result", result.content[0].text);
 await client.close();

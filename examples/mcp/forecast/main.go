@@ -37,21 +37,22 @@ func main() {
 	versions := flag.String("versions", strings.Join(mcphttp.Versions, ","),
 		"the versions of the protocol that are served")
 	stdio := flag.Bool("stdio", false, "speak over stdin and stdout, for reprise gateway: nothing is kept here then")
+	day := flag.Duration("day", time.Second, "how long the computation of a day takes")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
 	if *stdio {
-		err = newServer(computer{time.Second, os.Stderr}).Run(ctx, &mcp.StdioTransport{})
+		err = newServer(computer{*day, os.Stderr}).Run(ctx, &mcp.StdioTransport{})
 	} else {
-		err = run(ctx, *listen, *data, strings.Split(*versions, ","))
+		err = run(ctx, *listen, *data, strings.Split(*versions, ","), computer{*day, os.Stdout})
 	}
 	if err != nil && ctx.Err() == nil {
 		log.Fatal(err)
 	}
 }
 
-func run(ctx context.Context, address, data string, versions []string) error {
+func run(ctx context.Context, address, data string, versions []string, c computer) error {
 	store, opts, err := open(ctx, data)
 	if err != nil {
 		return err
@@ -63,7 +64,7 @@ func run(ctx context.Context, address, data string, versions []string) error {
 	}
 	defer events.Close()
 
-	handler, err := serve(events, versions, computer{time.Second, os.Stdout})
+	handler, err := serve(events, versions, c)
 	if err != nil {
 		return err
 	}

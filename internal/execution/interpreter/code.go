@@ -3,6 +3,7 @@ package interpreter
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"reprise"
@@ -10,13 +11,10 @@ import (
 	"reprise/internal/execution/command"
 )
 
-// errBusy is why code is refused.
-var errBusy = fmt.Errorf("%w: the interpreter runs other code: wait for its end, or interrupt it", reprise.ErrConflict)
-
 // Accept lets code run if no other code does.
 func (d *driver) Accept(req *execution.Request, create func() *execution.Run) error {
-	if d.Progress().Running != "" { // mu may be held for long
-		return errBusy
+	if running := d.Progress().Running; running != "" { // mu may be held for long
+		return &execution.BusyError{Running: running}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -24,7 +22,8 @@ func (d *driver) Accept(req *execution.Request, create func() *execution.Run) er
 	case d.over:
 		return fmt.Errorf("%w: interpreter %s", reprise.ErrEnded, req.Interpreter)
 	case d.state.Current != nil:
-		return errBusy
+		_, running, _ := strings.Cut(d.state.Current.Name, ":")
+		return &execution.BusyError{Running: running}
 	}
 	code := create()
 	if code == nil {

@@ -163,7 +163,14 @@ func failure(response *http.Response) error {
 	return &statusError{response.StatusCode, string(text)}
 }
 
-// call sends a request and writes the response. A request that was sent is not sent again.
+// errLost means that it is not known whether a request that only reads was carried out: it can be sent again.
+var errLost = errors.New("the MCP server was lost during the request")
+
+// maxSent bounds how often a request is sent.
+const maxSent = 3
+
+// call sends a request and writes the response. A request that was sent is sent again only if it just reads, or was
+// refused because the server has forgotten the session.
 func (b *relay) call(ctx context.Context, m *mcphttp.Message, modern bool) {
 	if modern {
 		var stop context.CancelFunc
@@ -178,19 +185,73 @@ func (b *relay) call(ctx context.Context, m *mcphttp.Message, modern bool) {
 			stop()
 		}()
 	}
-	err := b.exchange(ctx, m, modern)
-	if errors.Is(err, errSessionGone) { // it was refused, so it can be sent again
-		err = b.exchange(ctx, m, modern)
+	reads := b.onlyReads(m)
+	err := errSessionGone
+	for sent := 1; sent <= maxSent && (errors.Is(err, errSessionGone) || errors.Is(err, errLost)); sent++ {
+		err = b.exchange(ctx, m, modern, reads && sent < maxSent)
 	}
 	if err != nil && ctx.Err() == nil {
 		b.refuse(m.ID, codeInternal, err)
 	}
 }
 
-// exchange sends a request and waits for the response, over as many connections as that takes.
-func (b *relay) exchange(ctx context.Context, m *mcphttp.Message, modern bool) error {
+// onlyReads reports whether a request changes nothing.
+func (b *relay) onlyReads(m *mcphttp.Message) bool {
+	switch m.Method {
+	case "ping", "tools/list", "prompts/list", "prompts/get", "resources/list", "resources/read",
+		"resources/templates/list", "completion/complete", "tasks/get":
+		return true
+	case "tools/call":
+		var params struct {
+			Name string `json:"name"`
+		}
+		_ = json.Unmarshal(m.Params, &params) // the server refuses values of another type
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.reads[params.Name]
+	}
+	return false
+}
+
+// deliver writes the response to a request and learns from it. It does not if the server says that it was lost and the
+// request is to be sent again.
+func (b *relay) deliver(m *mcphttp.Message, response *mcphttp.Message, again bool) error {
+	var lost struct {
+		Data struct {
+			Code string `json:"code"`
+		} `json:"data"`
+	}
+	if again && json.Unmarshal(response.Err, &lost) == nil && lost.Data.Code == "server_lost" {
+		return errLost
+	}
+	if m.Method == "tools/list" {
+		var list struct {
+			Tools []struct {
+				Name        string `json:"name"`
+				Annotations struct {
+					ReadOnly bool `json:"readOnlyHint"`
+				} `json:"annotations"`
+			} `json:"tools"`
+		}
+		_ = json.Unmarshal(response.Result, &list) // what is no list names no tool
+		b.mu.Lock()
+		for _, tool := range list.Tools {
+			b.reads[tool.Name] = tool.Annotations.ReadOnly
+		}
+		b.mu.Unlock()
+	}
+	b.write(response.Raw)
+	return nil
+}
+
+// exchange sends a request and waits for the response, over as many connections as that takes. again says that the
+// request may be sent again: the error is then errLost where it is not known whether it was carried out.
+func (b *relay) exchange(ctx context.Context, m *mcphttp.Message, modern, again bool) error {
 	number := b.sessionNumber()
 	response, err := b.post(ctx, m, modern)
+	if err != nil && again && !unsent(err) {
+		return errLost
+	}
 	if err != nil && !unsent(err) {
 		err = fmt.Errorf("%w; whether the request was carried out is not known", err)
 	}
@@ -206,23 +267,30 @@ func (b *relay) exchange(ctx context.Context, m *mcphttp.Message, modern bool) e
 	}
 	kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type"))
 	if kind == "application/json" {
-		return b.single(response, m.ID)
+		return b.single(response, m, again)
 	}
 	if response.StatusCode != http.StatusOK || kind != sse.ContentType {
 		return failure(response)
 	}
-	s := &stream{b: b, until: m.ID}
+	s := &stream{b: b, request: m, again: again}
 	if s.read(response.Body); s.done {
-		return nil
+		return s.err
+	}
+	if again && (modern || s.last == "") {
+		return errLost
 	}
 	if modern || s.last == "" {
 		return errors.New("the connection to the MCP server broke before the response, and cannot be resumed; whether the request was carried out is not known")
 	}
-	return s.resume(ctx, number)
+	err = s.resume(ctx, number)
+	if err != nil && again {
+		return errLost
+	}
+	return err
 }
 
 // single writes an answer that is one message.
-func (b *relay) single(response *http.Response, id mcphttp.ID) error {
+func (b *relay) single(response *http.Response, m *mcphttp.Message, again bool) error {
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxLine))
 	if err != nil {
 		return err
@@ -231,7 +299,7 @@ func (b *relay) single(response *http.Response, id mcphttp.ID) error {
 	if err != nil || message.Method != "" {
 		return &statusError{response.StatusCode, string(text)}
 	}
-	if message.ID != id { // an error that was found before the request was read
+	if message.ID != m.ID { // an error that was found before the request was read
 		var e struct {
 			Error struct {
 				Message string `json:"message"`
@@ -240,6 +308,5 @@ func (b *relay) single(response *http.Response, id mcphttp.ID) error {
 		_ = json.Unmarshal(text, &e) // it was parsed before
 		return &statusError{response.StatusCode, e.Error.Message}
 	}
-	b.write(text)
-	return nil
+	return b.deliver(m, &message, again)
 }

@@ -55,6 +55,7 @@ type relay struct {
 	mu      sync.Mutex
 	session session
 	calls   map[mcphttp.ID]context.CancelFunc // on versions without sessions
+	reads   map[string]bool                   // the tools that say that they only read
 }
 
 // session is the negotiated state with the server, on versions with sessions.
@@ -68,7 +69,7 @@ type session struct {
 // Run relays messages until in ends, when it returns nil, ctx is done, when it returns the cause, or out fails. It then
 // ends the session. The goroutine that reads in ends only when in ends.
 func Run(ctx context.Context, in io.Reader, out io.Writer, opts *Options) error {
-	b := &relay{opts: *opts, out: out, calls: map[mcphttp.ID]context.CancelFunc{}}
+	b := &relay{opts: *opts, out: out, calls: map[mcphttp.ID]context.CancelFunc{}, reads: map[string]bool{}}
 	if b.opts.GiveUp == 0 {
 		b.opts.GiveUp = time.Minute
 	}

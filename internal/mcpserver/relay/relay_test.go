@@ -37,13 +37,16 @@ type fixture struct {
 	away     atomic.Bool
 	token    string
 
+	stuck chan struct{} // a call of peek or poke waits for the end of its server
+	calls atomic.Int64  // of them
+
 	mu      sync.Mutex
 	handler *mcphttp.Handler
 	seen    []float64
 }
 
 func newFixture(t *testing.T) *fixture {
-	w := &fixture{t: t}
+	w := &fixture{t: t, stuck: make(chan struct{}, 1)}
 	w.serve()
 	w.web = httptest.NewServer(http.HandlerFunc(w.pass))
 	t.Cleanup(func() {
@@ -97,6 +100,18 @@ func (w *fixture) restart() {
 			}
 			return nil, got.Action, nil
 		})
+	for name, reads := range map[string]bool{"peek": true, "poke": false} {
+		tool := &mcp.Tool{Name: name, Annotations: &mcp.ToolAnnotations{ReadOnlyHint: reads}}
+		mcp.AddTool(server, tool, func(ctx context.Context, _ *mcp.CallToolRequest, _ struct{}) (
+			*mcp.CallToolResult, any, error,
+		) {
+			if w.calls.Add(1) == 1 {
+				w.stuck <- struct{}{}
+				<-ctx.Done()
+			}
+			return nil, name, nil
+		})
+	}
 	handler, err := mcphttp.New(w.log, mcphttp.Server(func(*http.Request) *mcp.Server { return server }),
 		&mcphttp.Options{Retry: 10 * time.Millisecond})
 	if err != nil {
@@ -282,6 +297,37 @@ func TestRelayReopensForgottenSession(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	w.checkSeen()
+}
+
+// TestReadsAreSentAgain: a call that only reads is sent again when its server is lost, and no other call.
+func TestReadsAreSentAgain(t *testing.T) {
+	for _, version := range []string{"2025-06-18", "2025-11-25", "2026-07-28"} {
+		for name, calls := range map[string]int64{"peek": 2, "poke": 1} {
+			t.Run(version+"/"+name, func(t *testing.T) {
+				w := newFixture(t)
+				session := w.client(version)
+				if _, err := session.ListTools(t.Context(), nil); err != nil {
+					t.Fatal(err)
+				}
+				done := make(chan error, 1)
+				var text string
+				go func() {
+					var err error
+					text, err = textOf(session.CallTool(t.Context(), &mcp.CallToolParams{Name: name}))
+					done <- err
+				}()
+				<-w.stuck
+				w.handler.Close()
+				w.restart()
+				if err := <-done; (err == nil) != (calls == 2) || calls == 2 && text != `"peek"` {
+					t.Errorf("answered with %q, %v", text, err)
+				}
+				if n := w.calls.Load(); n != calls {
+					t.Errorf("called %d times, want %d", n, calls)
+				}
+			})
+		}
+	}
 }
 
 // TestRelayWaitsForServer: requests wait until the server is reachable again.

@@ -135,12 +135,14 @@ func (b *relay) renew(ctx context.Context, number int) error {
 
 // stream is a row of messages from the server, over one or several connections.
 type stream struct {
-	b     *relay
-	until mcphttp.ID // the request whose response is the last one, "" for none
-	done  bool
-	last  string // the newest event id
-	retry time.Duration
-	moved bool // something came on the newest connection
+	b       *relay
+	request *mcphttp.Message // whose response is the last one; nil for none
+	again   bool             // it may be sent again
+	done    bool
+	err     error  // of deliver
+	last    string // the newest event id
+	retry   time.Duration
+	moved   bool // something came on the newest connection
 }
 
 // read writes the received messages until the response, or until the connection ends.
@@ -164,8 +166,11 @@ func (s *stream) read(body io.Reader) {
 			s.b.opts.Logger.Warn("the MCP server sends invalid messages", "error", err)
 			continue
 		}
-		s.b.write(message.Raw)
-		s.done = message.Method == "" && s.until != "" && message.ID == s.until
+		if s.done = message.Method == "" && s.request != nil && message.ID == s.request.ID; s.done {
+			s.err = s.b.deliver(s.request, &message, s.again)
+		} else {
+			s.b.write(message.Raw)
+		}
 	}
 }
 
@@ -189,7 +194,7 @@ func (s *stream) resume(ctx context.Context, number int) error {
 		response.Body.Close()
 		switch {
 		case s.done:
-			return nil
+			return s.err
 		case s.moved:
 			p = pauses{}
 		case response.StatusCode >= 400 && response.StatusCode < 500 &&

@@ -33,6 +33,7 @@ with TestClient(app, base_url="http://127.0.0.1:8000") as client:
 
 #: By a text that is in one block alone: what comes before the block and what comes after it.
 PROGRAMS = {
+    'client.operation("import/42")': ("", "assert rows == [1, 2, 3] and Reprise().streams.show(op.stream).status == 'ended'"),
     "echo hello": ("", "assert result.stdout == 'hello\\nbye\\n' and event.type == 'end'"),
     "async with client.follow": (
         f"{ALONE}import asyncio\njob_id = client.start('echo hello').id\nasync def main():\n",

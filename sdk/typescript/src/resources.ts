@@ -95,6 +95,17 @@ export class Streams {
     return this.caller.json(listRequest('streams', options), options.signal)
   }
 
+  /**
+   * Removes the events up to a cursor, by default all of them. The stream goes on: its next event gets the next `seq`, and readers
+   * that are behind get a gap.
+   */
+  async trim(name: string, options: { after?: string } & CallOptions = {}): Promise<Stream> {
+    const op = `trim stream ${name}`
+    checkName(op, name)
+    const body = options.after === undefined ? {} : { after: options.after }
+    return this.caller.json(jsonRequest(op, 'POST', pathOf('streams', name, '/trim'), body), options.signal)
+  }
+
   /** Removes a stream without a trace; its readers get an error as if it had never existed. */
   async remove(name: string, options?: CallOptions): Promise<void> {
     return this.caller.empty(plain(`remove stream ${name}`, 'DELETE', 'streams', name), options?.signal)

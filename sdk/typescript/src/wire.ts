@@ -19,6 +19,8 @@ export interface Retention {
    * refused for executions.
    */
   max_idle?: Duration
+  /** How old an event may become while the stream is open. */
+  max_age_each?: Duration
 }
 
 export interface Limits {

@@ -18,6 +18,7 @@ from ._async.files import AsyncFiles
 from ._async.follow import AsyncFollow
 from ._async.interpreters import AsyncInterpreters
 from ._async.keys import AsyncKeys
+from ._async.operation import AsyncOperation
 from ._async.producer import AsyncProducer
 from ._async.stdin import AsyncStdin
 from ._async.streams import AsyncSessions, AsyncStreams, AsyncTickets
@@ -29,6 +30,7 @@ from ._sync.files import Files
 from ._sync.follow import Follow
 from ._sync.interpreters import Interpreters
 from ._sync.keys import Keys
+from ._sync.operation import Operation
 from ._sync.producer import Producer
 from ._sync.stdin import Stdin
 from ._sync.streams import Sessions, Streams, Tickets
@@ -43,6 +45,7 @@ from .errors import (
     ProblemError,
     ProtocolError,
     RepriseError,
+    UnknownStepError,
     UnprovenError,
 )
 from .events import End, Event, Gap, Started
@@ -84,6 +87,7 @@ __all__ = [
     "AsyncFollow",
     "AsyncInterpreters",
     "AsyncKeys",
+    "AsyncOperation",
     "AsyncProducer",
     "AsyncReplicas",
     "AsyncReprise",
@@ -119,6 +123,7 @@ __all__ = [
     "Listing",
     "MemoryCursor",
     "NetworkError",
+    "Operation",
     "Page",
     "ProblemError",
     "Producer",
@@ -149,6 +154,7 @@ __all__ = [
     "Terminal",
     "Ticket",
     "Tickets",
+    "UnknownStepError",
     "UnprovenError",
     "Watch",
     "Webhook",

@@ -99,7 +99,7 @@ def execution(command: Sequence[str] | str | None, members: Mapping[str, Any]) -
 
 def _retention(members: Mapping[str, Any]) -> dict[str, Any]:
     retention = dict(members)
-    for name in ("max_age", "max_idle"):
+    for name in ("max_age", "max_idle", "max_age_each"):
         if name in retention:
             retention[name] = duration_text(retention[name])
     return retention

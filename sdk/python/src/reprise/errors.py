@@ -130,6 +130,17 @@ class GapError(RepriseError):
         super().__init__(f"{gap.code}: {text}")
 
 
+class UnknownStepError(RepriseError):
+    """A step of an operation has begun in an earlier attempt, and whether it took effect is unknown."""
+
+    code = "unknown_step"
+
+    def __init__(self, step: str, attempt: int) -> None:
+        self.step = step
+        self.attempt = attempt
+        super().__init__(f"step {step!r} has begun in attempt {attempt}, and whether it took effect is unknown")
+
+
 class FileChangedError(RepriseError):
     """A file changed during its upload or download. The received bytes were dropped."""
 

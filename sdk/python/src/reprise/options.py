@@ -26,12 +26,14 @@ class Limits(TypedDict, total=False):
 
 class Retention(TypedDict, total=False):
     """How much of a stream is kept. max_age counts from the end. max_idle is how long a stream may be open without new events;
-    then the server ends it as "failed" with the code "idle". It is refused for executions."""
+    then the server ends it as "failed" with the code "idle". It is refused for executions.
+    max_age_each is how old an event may become while the stream is open."""
 
     max_events: int
     max_bytes: int
     max_age: Duration
     max_idle: Duration
+    max_age_each: Duration
 
 
 class Access(TypedDict, total=False):

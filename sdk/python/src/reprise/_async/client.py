@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any, Literal, overload
 from urllib.parse import quote
+from weakref import WeakValueDictionary
 
 import httpx
 
@@ -27,6 +29,7 @@ from .follow import AsyncFollow
 from .http import AsyncTransport
 from .interpreters import AsyncInterpreters
 from .keys import AsyncKeys
+from .operation import AsyncOperation
 from .producer import AsyncProducer
 from .stdin import AsyncStdin
 from .streams import AsyncSessions, AsyncStreams, AsyncTickets, flow_of
@@ -81,6 +84,7 @@ class AsyncReprise:
         self.keys: AsyncKeys = AsyncKeys(self._transport)
         self.webhooks: AsyncWebhooks = AsyncWebhooks(self._transport)
         self.schedules: AsyncSchedules = AsyncSchedules(self._transport)
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of operations
         self.interpreters: AsyncInterpreters = AsyncInterpreters(self._transport, self)
 
     @property
@@ -339,6 +343,11 @@ class AsyncReprise:
     def producer(self, stream: str, *, id: str | None = None, epoch: int = 0) -> AsyncProducer[Any]:
         """Returns a producer for a stream, which must exist when it publishes."""
         return AsyncProducer(self._transport, stream, id, epoch)
+
+    def operation(self, key: str, *, keep: _wire.Duration = "168h") -> AsyncOperation:
+        """Returns a job that is done in steps and continued after the last finished one. keep is how long its record is kept
+        after it is done; the key is then free again. Keys belong to the tenant."""
+        return AsyncOperation(self._transport, self._turns, key, keep)
 
 
 def _cancellation(id: str) -> _wire.Request:

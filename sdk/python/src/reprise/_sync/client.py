@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import threading
 import hashlib
 from collections.abc import Generator, Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, Literal, overload
 from urllib.parse import quote
+from weakref import WeakValueDictionary
 
 import httpx
 
@@ -28,6 +30,7 @@ from .follow import Follow
 from .http import Transport
 from .interpreters import Interpreters
 from .keys import Keys
+from .operation import Operation
 from .producer import Producer
 from .stdin import Stdin
 from .streams import Sessions, Streams, Tickets, flow_of
@@ -82,6 +85,7 @@ class Reprise:
         self.keys: Keys = Keys(self._transport)
         self.webhooks: Webhooks = Webhooks(self._transport)
         self.schedules: Schedules = Schedules(self._transport)
+        self._turns: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()  # of operations
         self.interpreters: Interpreters = Interpreters(self._transport, self)
 
     @property
@@ -340,6 +344,11 @@ class Reprise:
     def producer(self, stream: str, *, id: str | None = None, epoch: int = 0) -> Producer[Any]:
         """Returns a producer for a stream, which must exist when it publishes."""
         return Producer(self._transport, stream, id, epoch)
+
+    def operation(self, key: str, *, keep: _wire.Duration = "168h") -> Operation:
+        """Returns a job that is done in steps and continued after the last finished one. keep is how long its record is kept
+        after it is done; the key is then free again. Keys belong to the tenant."""
+        return Operation(self._transport, self._turns, key, keep)
 
 
 def _cancellation(id: str) -> _wire.Request:

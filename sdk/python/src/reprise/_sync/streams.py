@@ -31,7 +31,7 @@ class Streams:
         self, name: str, *, retention: Mapping[str, Any] | None = None, labels: Mapping[str, str] | None = None
     ) -> Stream:
         """Creates a stream, or returns the existing one with the same configuration; with another one the error has the code
-        "conflict". retention: max_events, max_bytes, max_age, max_idle."""
+        "conflict". retention: max_events, max_bytes, max_age, max_idle, max_age_each."""
         return Stream._read(self._transport.call(_requests.create_stream(name, retention, labels)))
 
     def configure(
@@ -58,6 +58,13 @@ class Streams:
         """Returns one page of streams. limit is 1 to 1,000, by default 100; cursor is next_cursor of the previous page."""
         answer = self._transport.call(_requests.listing("streams", limit, cursor))
         return Listing([Stream._read(s) for s in answer["streams"]], answer["next_cursor"])
+
+    def trim(self, name: str, *, after: str = "") -> Stream:
+        """Removes the events up to a cursor, by default all of them. The stream goes on: its next event gets the next seq, and
+        readers that are behind get a gap."""
+        path = _wire.named_path("streams", name, "/trim")
+        request = _wire.json_request(f"trim stream {name}", "POST", path, {"after": after} if after else {})
+        return Stream._read(self._transport.call(request))
 
     def remove(self, name: str) -> None:
         """Removes a stream without a trace."""
