@@ -22,9 +22,11 @@ type Options struct {
 	// Logger logs failures in the background. Default: silent.
 	Logger *slog.Logger
 
-	saveChunk int           // bytes of a snapshot after which appends get a turn
-	tryFull   time.Duration // after the disk had no room, nothing is tried for so long
-	idle      bool          // the keeper does not start work on its own
+	saveChunk  int           // bytes of a snapshot after which appends get a turn
+	blockBytes int           // of an index
+	cacheBytes int64         // of indexes
+	tryFull    time.Duration // after the disk had no room, nothing is tried for so long
+	idle       bool          // the keeper does not start work on its own
 }
 
 func (o *Options) withDefaults() Options {
@@ -37,6 +39,12 @@ func (o *Options) withDefaults() Options {
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if d.cacheBytes == 0 {
+		d.cacheBytes = 64 << 20
+	}
+	if d.blockBytes == 0 {
+		d.blockBytes = 8 << 10
 	}
 	if d.saveChunk == 0 {
 		d.saveChunk = 256 << 10
@@ -77,6 +85,7 @@ type Store struct {
 	reserve     driver.Reserve
 	reserveFile file
 	fullUntil   time.Time // no append tries to get room before
+	settled     uint64    // the next segment when settleTrimmed was last called
 	tidied      uint64    // the next commit when the keeper had last done what it could on a full disk
 
 	step int64 // the size of a segment that fits the disk; guarded by mu as well
@@ -90,6 +99,7 @@ type Store struct {
 	snapshots     uint32 // number of snapshots begun
 
 	keeper keeper
+	blocks *blockCache
 }
 
 var (
@@ -201,11 +211,13 @@ func unlock(locked []*os.File) (err error) {
 func open(d disk, o Options) (*Store, error) {
 	s := &Store{opts: o, disk: d, turn: make(chan struct{}, 1), state: newState()}
 	s.keeper.init()
+	s.blocks = newBlockCache(o.cacheBytes)
 	s.step, _ = s.segmentBytes()
 	if err := s.recover(); err != nil {
 		return nil, errors.Join(err, s.closeFiles())
 	}
 	s.openReserve()
+	s.keeper.ask() // there may be indexes to write
 	if !o.idle {
 		s.keeper.work.Go(s.keep)
 	}
