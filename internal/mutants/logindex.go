@@ -75,6 +75,17 @@ var logIndexMutants = []mutant{
 		pkg: "./store/logstore", run: "TestDirectoryOfEarlierVersionOpens",
 	},
 	{
+		name: "a full log forgets no mark", rule: "docs/operate.md: limits",
+		file: "store/logstore/append.go", old: "range g.s.marks.first(maxTime, forgotten) {",
+		new: "range g.s.marks.first(maxTime, 0) {",
+		pkg: "./store/logstore", run: "TestStreamsAreBounded",
+	},
+	{
+		name: "streams of a log are not bounded", rule: "docs/operate.md: limits",
+		file: "store/logstore/append.go", old: "	if held < most {", new: "	if true || held < most {",
+		pkg: "./store/logstore", run: "TestStreamsAreBounded",
+	},
+	{
 		name: "a file whose write has failed gets an index", rule: "G6: a failed file is not written again",
 		file: "store/logstore/index.go", old: " && !seg.failed && !seg.unwritten {", new: " && !seg.unwritten {",
 		pkg: "./store/logstore", run: "TestFailedSyncStopsWrites",

@@ -17,7 +17,8 @@ type state struct {
 	byID     map[uint64]*stream // the same
 	lastID   uint64             // the highest one ever assigned
 	index    listing.Index      // of streams
-	queue    queue
+	queue    queue              // of streams that have ended
+	marks    queue
 	segments map[uint32]*segment
 	placed   int64    // runs of all streams
 	trimmed  []uint64 // streams whose oldest run has batches that are dropped and still count
@@ -118,7 +119,7 @@ func (s *state) add(st *stream) {
 	s.byKey.put(st)
 	st.tenant.held++
 	if st.mark {
-		s.queue.add(st)
+		s.marks.add(st)
 		return
 	}
 	s.index.Add(st.key(), st.id)
@@ -134,8 +135,10 @@ func (s *state) add(st *stream) {
 
 // remove removes st, or turns it into its mark.
 func (s *state) remove(st *stream, until time.Time) {
-	s.queue.remove(st)
-	if !st.mark {
+	if st.mark {
+		s.marks.remove(st)
+	} else {
+		s.queue.remove(st)
 		s.hide(st)
 	}
 	if until.IsZero() {
@@ -149,7 +152,7 @@ func (s *state) remove(st *stream, until time.Time) {
 	old := *st
 	*st = *s.marked(st.id, st.key(), until)
 	st.group, st.saved = old.group, old.saved
-	s.queue.add(st)
+	s.marks.add(st)
 }
 
 // hide undoes what add does for streams only, and drops the batches.

@@ -19,6 +19,10 @@ type Options struct {
 	// SegmentBytes is the size of the log files, from 64 KiB to 1 GiB. A file is smaller if the disk has less than 16
 	// times as much free, and larger if a commit needs it. Default: 64 MiB.
 	SegmentBytes int64
+	// MaxStreams limits the streams and the marks of removed streams together, which are in memory. At the limit the
+	// marks that end first are forgotten; without any, Create returns reprise.ErrQuota. A store that has more is
+	// opened. Default: 1,048,576.
+	MaxStreams int
 	// Logger logs failures in the background. Default: silent.
 	Logger *slog.Logger
 
@@ -36,6 +40,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if d.SegmentBytes == 0 {
 		d.SegmentBytes = 64 << 20
+	}
+	if d.MaxStreams == 0 {
+		d.MaxStreams = 1 << 20
 	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
