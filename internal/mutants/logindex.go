@@ -75,6 +75,24 @@ var logIndexMutants = []mutant{
 		pkg: "./store/logstore", run: "TestDirectoryOfEarlierVersionOpens",
 	},
 	{
+		name: "a move leaves what the source no longer has", rule: "store move: the store as it is",
+		file: "internal/upkeep/move.go",
+		old:  "		if err := to.Remove(ctx, key, reprise.RemoveSpec{}); err != nil {",
+		new:  "		if err := error(nil); err != nil {",
+		pkg: "./internal/upkeep", run: "TestMoveGoesOn",
+	},
+	{
+		name: "a move empties a store of others", rule: "store move: nothing else is touched",
+		file: "internal/upkeep/move.go", old: "		if !ours {", new: "		if false {",
+		pkg: "./internal/upkeep", run: "TestMoveGoesOn",
+	},
+	{
+		name: "a move that failed changes the names", rule: "store move: all or nothing",
+		file: "cmd/reprise/storemove.go", old: "	if err = errors.Join(err, source.Close(), store.Close()); err != nil {",
+		new: "	if err = errors.Join(source.Close(), store.Close()); err != nil {",
+		pkg: "./cmd/reprise", run: "TestScripts/store_move",
+	},
+	{
 		name: "a full log forgets no mark", rule: "docs/operate.md: limits",
 		file: "store/logstore/append.go", old: "range g.s.marks.first(maxTime, forgotten) {",
 		new: "range g.s.marks.first(maxTime, 0) {",
