@@ -24,6 +24,8 @@ type storeCmd struct {
 	Copy  storeCopyCmd  `cmd:"" help:"Copy all streams to another store, where their cursors stay valid."`
 	Move  storeMoveCmd  `cmd:"" help:"Move the store of a data directory from SQLite to the log, or back."`
 
+	Export storeExportCmd `cmd:"" help:"Write what a store holds as lines of JSON."`
+
 	Retire storeRetireCmd `cmd:"" help:"Remove an old key from an encrypted store, so that it opens without the key."`
 
 	Archive storeArchiveCmd `cmd:"" help:"Archive streams that have ended to files, a bucket or a topic."`

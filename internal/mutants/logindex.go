@@ -79,7 +79,7 @@ var logIndexMutants = []mutant{
 		file: "internal/upkeep/move.go",
 		old:  "		if err := to.Remove(ctx, key, reprise.RemoveSpec{}); err != nil {",
 		new:  "		if err := error(nil); err != nil {",
-		pkg: "./internal/upkeep", run: "TestMoveGoesOn",
+		pkg:  "./internal/upkeep", run: "TestMoveGoesOn",
 	},
 	{
 		name: "a move empties a store of others", rule: "store move: nothing else is touched",
@@ -88,8 +88,15 @@ var logIndexMutants = []mutant{
 	},
 	{
 		name: "a move that failed changes the names", rule: "store move: all or nothing",
-		file: "cmd/reprise/storemove.go", old: "	if err = errors.Join(err, source.Close(), store.Close()); err != nil {",
-		new: "	if err = errors.Join(source.Close(), store.Close()); err != nil {",
+		file: "cmd/reprise/storemove.go",
+		old:  "	if err = errors.Join(err, source.Close(), store.Close()); err != nil {",
+		new:  "	if err = errors.Join(source.Close(), store.Close()); err != nil {",
+		pkg:  "./cmd/reprise", run: "TestScripts/store_move",
+	},
+	{
+		name: "an export has what is no longer kept", rule: "store export: the window",
+		file: "internal/upkeep/export.go", old: "				if e.Seq <= after || e.Seq > info.Tail {",
+		new: "				if false {",
 		pkg: "./cmd/reprise", run: "TestScripts/store_move",
 	},
 	{
