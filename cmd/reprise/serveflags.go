@@ -21,6 +21,7 @@ type storageFlags struct {
 	MaxIdle        time.Duration `placeholder:"DURATION" help:"How long a stream may be open without new events before it is ended, unless it says itself. Executions are not affected. Default: for ever."`
 	SweepEvery     time.Duration `placeholder:"DURATION" help:"Time between sweeps for expired streams. Default: 5m."`
 	MaxTotalBytes  byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that all streams keep. At the limit the oldest ended streams are removed; if that is not enough, new events are refused and commands wait. Default: 16GiB."`
+	MaxStreams     int           `placeholder:"N" help:"Maximum number of streams that log: and memory: keep, with those that have expired and are remembered. Each takes some 300 bytes of memory, and twice that until it is collected. Default: 1048576, 2097152 for memory:."`
 	MaxTenantBytes byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that the streams of one tenant keep. Default: no limit per tenant."`
 }
 

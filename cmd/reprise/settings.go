@@ -89,7 +89,8 @@ func (c *serveCmd) settings(ctx context.Context, logger *slog.Logger) (*node.Opt
 	}
 	o := &node.Options{
 		Data: c.Data, Secrets: c.secrets(), Store: c.Store.url, StoreKeys: c.file(c.secrets()),
-		Archive: c.archived(ctx, logger), Replica: c.replicaName(),
+		MaxStreams: c.MaxStreams,
+		Archive:    c.archived(ctx, logger), Replica: c.replicaName(),
 		Log: reprise.Options{
 			Retention: c.retention(), MaxIdle: c.MaxIdle,
 			MaxTenantBytes: int64(c.MaxTenantBytes), MaxTotalBytes: int64(c.MaxTotalBytes),
@@ -173,7 +174,7 @@ func (c *gatewayCmd) settings(logger *slog.Logger) (*node.Options, error) {
 	secrets := c.replicaFlags.secretsDir(c.Data)
 	o := &node.Options{
 		Data: c.Data, Secrets: secrets, Store: c.Store.url, StoreKeys: c.file(secrets), Replica: c.replicaName(),
-		Log:    reprise.Options{MaxTotalBytes: int64(c.MaxTotalBytes)},
+		MaxStreams: c.MaxStreams, Log: reprise.Options{MaxTotalBytes: int64(c.MaxTotalBytes)},
 		Listen: c.Listen, Listening: printListening, Open: c.Auth == "none",
 		PublicURL:  strings.TrimSuffix(c.PublicURL, "/"),
 		AllowHosts: c.AllowHost, AllowOrigins: c.AllowOrigin, Audit: c.Audit, Version: buildVersion(), Logger: logger,

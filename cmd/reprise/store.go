@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,6 +59,7 @@ func openPlaceWith(ctx context.Context, url, data string, opts *storeurl.Options
 	if base == "memory:" {
 		return nil, usage("--store %s: what is in memory is gone with its server", url)
 	}
+	opts.MaxStreams = math.MaxInt // what a server has refused is none of the verbs' business
 	p = &place{}
 	if isArchive(url) {
 		if !mustExist {

@@ -22,6 +22,9 @@ type storeCmd struct {
 	Sweep storeSweepCmd `cmd:"" help:"Remove expired streams now. A server does so by itself."`
 	Check storeCheckCmd `cmd:"" help:"Read everything and report what is damaged."`
 	Copy  storeCopyCmd  `cmd:"" help:"Copy all streams to another store, where their cursors stay valid."`
+	Move  storeMoveCmd  `cmd:"" help:"Move the store of a data directory from SQLite to the log, or back."`
+
+	Export storeExportCmd `cmd:"" help:"Write what a store holds as lines of JSON."`
 
 	Retire storeRetireCmd `cmd:"" help:"Remove an old key from an encrypted store, so that it opens without the key."`
 

@@ -47,11 +47,9 @@ func fillFile(t *testing.T, path string, streams, batches int) {
 	}
 }
 
-// TestCopyThatIsKilled kills a copy again and again, each time a little later, until one comes to its end.
-func TestCopyThatIsKilled(t *testing.T) {
-	dir := t.TempDir()
-	from, to := filepath.Join(dir, "from.db"), filepath.Join(dir, "to.db")
-	fillFile(t, from, 50, 100)
+// killedUntilDone runs a verb and kills it again and again, each time a little later, until it comes to its end.
+func killedUntilDone(t *testing.T, dir string, args ...string) {
+	t.Helper()
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -60,9 +58,8 @@ func TestCopyThatIsKilled(t *testing.T) {
 	for patience := time.Millisecond; ; patience += max(patience/4, min(patience, 30*time.Millisecond)) {
 		var out bytes.Buffer
 		cmd := &exec.Cmd{
-			Path: program,
-			Args: []string{"reprise", "store", "copy", "sqlite:" + from, "sqlite:" + to, "--parallel", "2"},
-			Env:  append(os.Environ(), "XDG_STATE_HOME="+dir), Stdout: &out, Stderr: t.Output(),
+			Path: program, Args: append([]string{"reprise"}, args...),
+			Env: append(os.Environ(), "XDG_STATE_HOME="+dir), Stdout: &out, Stderr: t.Output(),
 		}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -82,6 +79,14 @@ func TestCopyThatIsKilled(t *testing.T) {
 	if killed == 0 {
 		t.Fatal("none was killed")
 	}
+}
+
+// TestCopyThatIsKilled kills a copy again and again.
+func TestCopyThatIsKilled(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "from.db"), filepath.Join(dir, "to.db")
+	fillFile(t, from, 50, 100)
+	killedUntilDone(t, dir, "store", "copy", "sqlite:"+from, "sqlite:"+to, "--parallel", "2")
 	if out, err := runReprise(t, "store", "check", "sqlite:"+to); err != nil ||
 		!strings.HasPrefix(out, "nothing is wrong: 50 streams, 5000 events") {
 		t.Fatal(out, err)
@@ -89,5 +94,24 @@ func TestCopyThatIsKilled(t *testing.T) {
 	if out, err := runReprise(t, "store", "copy", "sqlite:"+from, "sqlite:"+to); err != nil ||
 		!strings.Contains(out, "50 were there already") {
 		t.Fatal(out, err)
+	}
+}
+
+// TestMoveThatIsKilled kills moves there and back again and again.
+func TestMoveThatIsKilled(t *testing.T) {
+	data := t.TempDir()
+	fillFile(t, filepath.Join(data, "reprise.db"), 50, 100)
+	for _, ends := range [][2]string{{"sqlite:", "log:"}, {"log:", "sqlite:"}} {
+		killedUntilDone(t, data, "store", "move", ends[0], ends[1], "--data", data)
+		if out, err := runReprise(t, "store", "check", ends[1], "--data", data); err != nil ||
+			!strings.HasPrefix(out, "nothing is wrong: 50 streams, 5000 events") {
+			t.Fatal(out, err)
+		}
+		if left, err := filepath.Glob(filepath.Join(data, "*.moving*")); err != nil || len(left) > 0 {
+			t.Error(left, err)
+		}
+		if out, err := runReprise(t, "store", "stats", ends[0], "--data", data); err == nil {
+			t.Error(out)
+		}
 	}
 }

@@ -80,7 +80,7 @@ var durableMutants = []mutant{
 	},
 	{
 		name: "log drops a segment of empty batches", rule: "G6",
-		file: "store/logstore/places.go", old: "return sumBytes + int64(b.size) }", new: "return int64(b.size) }",
+		file: "store/logstore/places.go", old: "return sumBytes + uint32(size) }", new: "return uint32(size) }",
 		pkg: "./store/logstore", run: "TestBatchWithoutBytesIsKept",
 	},
 	{

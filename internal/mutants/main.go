@@ -65,10 +65,9 @@ func main() {
 
 func all() []mutant {
 	return slices.Concat(engineMutants, rowMutants, replicaMutants, storeMutants, durableMutants, fullDiskMutants,
-		survivorMutants, serverMutants, clientMutants, identityMutants, isolationMutants, operationMutants,
-		terminalMutants, interpreterMutants, faceMutants, relayMutants, quotaMutants, boundMutants,
-		typeScriptMutants, pythonMutants,
-		outsideMutants)
+		logIndexMutants, survivorMutants, serverMutants, clientMutants, identityMutants, isolationMutants,
+		operationMutants, terminalMutants, interpreterMutants, faceMutants, relayMutants, quotaMutants,
+		boundMutants, typeScriptMutants, pythonMutants, outsideMutants)
 }
 
 func test(ctx context.Context, only string, list bool, atOnce int) error {

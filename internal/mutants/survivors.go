@@ -109,12 +109,6 @@ var survivorMutants = []mutant{
 		pkg:  "./store/pgstore", run: "TestRowsAreLockedInOrder",
 	},
 	{
-		name: "batches that were dropped are found in their chunk", rule: "docs/storage-log.md: memory",
-		file: "store/logstore/places.go", old: "			if i >= skip && !yield(b) {",
-		new: "			if i >= 0 && !yield(b) {",
-		pkg: "./store/logstore", run: "TestPlacesAreThoseOfSlice",
-	},
-	{
 		name: "two keys with one hash are one stream", rule: "Read: the stream of the key",
 		file: "store/logstore/stream.go", old: "; st != nil && st.key() == key {", new: "; st != nil {",
 		pkg: "./store/logstore", run: "TestKeysOfOneHash",

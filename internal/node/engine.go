@@ -25,7 +25,9 @@ import (
 // openStore opens the store and observes its calls.
 func openStore(ctx context.Context, n *Node) (err error) {
 	n.store, err = storeurl.OpenIn(ctx, n.dir.Path, n.Store,
-		&storeurl.Options{Keys: n.StoreKeys, MakeKeys: true, Inner: n.Archive, Logger: n.Logger})
+		&storeurl.Options{
+			Keys: n.StoreKeys, MakeKeys: true, MaxStreams: n.MaxStreams, Inner: n.Archive, Logger: n.Logger,
+		})
 	if err != nil {
 		return err
 	}

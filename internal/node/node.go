@@ -52,7 +52,9 @@ type Options struct {
 	// Store is the URL of the store, StoreKeys the path of its keys. Archive, if not nil, wraps the store to archive
 	// streams before they are swept.
 	Store, StoreKeys string
-	Archive          func(reprise.Store) (reprise.Store, error)
+	// MaxStreams is how many streams an embedded store keeps that has them in memory; 0 is its own default.
+	MaxStreams int
+	Archive    func(reprise.Store) (reprise.Store, error)
 	// Log has the limits and times of the log. The rest of it is set here.
 	Log reprise.Options
 	// Replica is the prefix of this server's name among the replicas of its store.

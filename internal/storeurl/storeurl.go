@@ -39,6 +39,8 @@ type Options struct {
 	// Unmarked compares the wrappers with an existing marker but writes none: data that is copied into the store may be
 	// encrypted already.
 	Unmarked bool
+	// MaxStreams is that of logstore and memstore.
+	MaxStreams int
 	// Inner, if not nil, wraps the innermost Store, inside all other wrappers. If Inner fails, that Store is closed.
 	Inner func(reprise.Store) (reprise.Store, error)
 	// Logger receives errors of background work. Default: silent.
@@ -86,7 +88,7 @@ func Open(ctx context.Context, url string, opts *Options) (reprise.Store, error)
 		o = *opts
 	}
 	wrappers, base := Split(url)
-	store, err := open(ctx, base, o.Logger)
+	store, err := open(ctx, base, &o)
 	if err == nil && o.Inner != nil {
 		inner := store
 		if store, err = o.Inner(inner); err != nil {
@@ -172,15 +174,16 @@ func loadKeys(ctx context.Context, inner reprise.Store, o *Options) (*reprise.Ke
 	return loadKeyFile(o.Keys)
 }
 
-func open(ctx context.Context, url string, logger *slog.Logger) (reprise.Store, error) {
+func open(ctx context.Context, url string, o *Options) (reprise.Store, error) {
+	logger := o.Logger
 	scheme, rest, _ := strings.Cut(url, ":")
 	switch {
 	case url == "memory:":
-		return memstore.New(nil), nil
+		return memstore.New(&memstore.Options{MaxStreams: o.MaxStreams}), nil
 	case scheme == "sqlite" && rest != "":
 		return opened(sqlitestore.Open(ctx, rest, &sqlitestore.Options{Logger: logger}))
 	case scheme == "log" && rest != "":
-		return opened(logstore.Open(ctx, rest, &logstore.Options{Logger: logger}))
+		return opened(logstore.Open(ctx, rest, &logstore.Options{MaxStreams: o.MaxStreams, Logger: logger}))
 	case !strings.HasPrefix(rest, "//"):
 		return nil, fmt.Errorf("store %q: %w", Redact(url), ErrScheme)
 	case endsInPassword(url):

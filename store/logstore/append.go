@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 
 	"reprise"
 	"reprise/store/internal/driver"
@@ -157,6 +158,9 @@ func (g *group) create(info reprise.StreamInfo) (id uint64, err error) {
 	if _, ok := g.created[info.Key]; ok {
 		return 0, errLater
 	}
+	if err := g.keepBound(); err != nil {
+		return 0, err
+	}
 	if g.created == nil {
 		g.created = map[reprise.StreamKey]struct{}{}
 	}
@@ -165,6 +169,34 @@ func (g *group) create(info reprise.StreamInfo) (id uint64, err error) {
 	g.add(record{kind: kindCreate, id: id, info: &info})
 	return id, nil
 }
+
+// forgotten is the number of marks that go at once to make room for streams.
+const forgotten = 256
+
+// keepBound makes room for one more stream: where there are as many streams and marks as there may be, the marks go
+// that end first. The stream may replace a mark, which is one too many then.
+func (g *group) keepBound() error {
+	most, held := g.s.opts.MaxStreams, len(g.s.byID)-g.forgot+len(g.created)
+	if held < most {
+		return nil
+	}
+	for _, mark := range g.s.marks.first(maxTime, forgotten) {
+		if g.touch(mark) == nil {
+			g.add(record{kind: kindRemove, id: mark.id})
+			g.forgot++
+		}
+	}
+	switch {
+	case held-g.forgot < most:
+		return nil
+	case g.forgot > 0:
+		return errLater
+	}
+	return fmt.Errorf("%w: the log keeps %d streams, the most it may; see --max-streams", reprise.ErrQuota, held)
+}
+
+// maxTime is after the end of each mark.
+var maxTime = time.Unix(math.MaxInt32<<20, 0)
 
 // filledInfo returns the info of a stream that was created with its first batch.
 func filledInfo(info reprise.StreamInfo, first *reprise.AppendRequest) reprise.StreamInfo {

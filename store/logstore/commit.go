@@ -38,6 +38,7 @@ type group struct {
 	frame   []byte
 	records []record
 	created map[reprise.StreamKey]struct{}
+	forgot  int // marks that the group removes to make room for streams
 	purpose purpose
 }
 

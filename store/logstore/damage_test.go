@@ -93,7 +93,7 @@ func (d *simDisk) newest() (name string) {
 // read of what it concerns, or by Check, and nothing but what was stored is ever served.
 func TestFlipsOfAnyByteAreDetected(t *testing.T) {
 	d, want := smallStore(t)
-	bytes, opened := 0, 0
+	bytes, opened, ends := 0, 0, d.ends(t)
 	for _, name := range slices.Sorted(maps.Keys(d.names)) {
 		data := d.names[name].data
 		if name == closedName {
@@ -107,7 +107,7 @@ func TestFlipsOfAnyByteAreDetected(t *testing.T) {
 				bytes++
 				changed := slices.Clone(data)
 				changed[i] ^= flip
-				if isOpen := flipped(t, d.altered(name, changed), want); isOpen {
+				if isOpen := flipped(t, d.altered(name, changed), want, i >= ends[name]); isOpen {
 					opened++
 				}
 				if t.Failed() {
@@ -122,8 +122,31 @@ func TestFlipsOfAnyByteAreDetected(t *testing.T) {
 	t.Logf("%d changes, %d of them found after the store was opened", bytes, opened)
 }
 
-// flipped opens a damaged store, if that is possible, and looks at all of it.
-func flipped(t *testing.T, d *simDisk, want string) (opened bool) {
+// ends returns where the commits of each segment end, and the length of each other file. An index lies behind.
+func (d *simDisk) ends(t *testing.T) map[string]int {
+	ends := map[string]int{}
+	indexes := 0
+	for name, f := range d.names {
+		ends[name] = len(f.data)
+	}
+	s, err := open(d.altered("", nil), exploreOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, seg := range s.segments {
+		if ends[seg.name] > int(seg.end) {
+			indexes++
+		}
+		ends[seg.name] = int(seg.end)
+	}
+	if indexes < 2 {
+		t.Fatalf("%d segments have an index", indexes)
+	}
+	return ends
+}
+
+// flipped opens a damaged store, if that is possible, and looks at all of it. A damaged index is made again.
+func flipped(t *testing.T, d *simDisk, want string, inIndex bool) (opened bool) {
 	s, err := open(d, exploreOptions())
 	if err != nil {
 		if !errors.Is(err, ErrDamaged) {
@@ -140,8 +163,8 @@ func flipped(t *testing.T, d *simDisk, want string) (opened bool) {
 		t.Errorf("read: %v", err)
 	}
 	wrong, cerr := s.Check(t.Context())
-	if cerr != nil || len(wrong) == 0 {
-		t.Errorf("Check finds %q, %v", wrong, cerr)
+	if cerr != nil || (len(wrong) == 0) != inIndex || inIndex && err != nil {
+		t.Errorf("Check finds %q, %v, a read %v", wrong, cerr, err)
 	}
 	return true
 }
@@ -149,11 +172,12 @@ func flipped(t *testing.T, d *simDisk, want string) (opened bool) {
 // TestMissingAndShortFiles removes and shortens the files of a closed store, other than the mark that it was closed.
 func TestMissingAndShortFiles(t *testing.T) {
 	d, want := smallStore(t)
+	ends := d.ends(t)
 	for name, f := range d.names {
 		if name == closedName {
 			continue
 		}
-		for length := -1; length < len(f.data); length += 97 {
+		for length := -1; length < ends[name]; length += 97 {
 			var left []byte
 			if length >= 0 {
 				left = f.data[:length:length]
@@ -165,6 +189,15 @@ func TestMissingAndShortFiles(t *testing.T) {
 			if err == nil {
 				got, err := printStore(s)
 				t.Errorf("it holds what it held: %v, %v", got == want, err)
+			}
+		}
+		for length := ends[name]; length < len(f.data); length += 7 {
+			s, err := open(d.altered(name, f.data[:length:length]), exploreOptions())
+			if err != nil {
+				t.Fatalf("%s without a part of its index: %v", name, err)
+			}
+			if got, err := printStore(s); err != nil || got != want {
+				t.Errorf("%s without a part of its index: %v, %s", name, err, difference(got, []string{want}))
 			}
 		}
 	}
@@ -276,6 +309,9 @@ func TestFailedSyncStopsWrites(t *testing.T) {
 		info.Key.Name = "b"
 		if _, err := s.Create(t.Context(), info); err != nil {
 			t.Fatalf("create after a failed %s: %v", call, err)
+		}
+		if err := s.tidy(); err != nil {
+			t.Error(err)
 		}
 		again, err := open(d.settled(), exploreOptions())
 		if err != nil {

@@ -1,9 +1,23 @@
 package logstore
 
-import "container/heap"
+import (
+	"container/heap"
+	"time"
+)
 
-// queue holds ended streams and marks, ordered by the time at which Sweep removes them.
+// queue holds ended streams, or marks, ordered by the time at which Sweep removes them.
 type queue []*stream
+
+// first returns the first ones whose time is not after now, up to limit of them. They stay in the queue.
+func (q *queue) first(now time.Time, limit int) (due []*stream) {
+	for len(*q) > 0 && !(*q)[0].due().After(now) && len(due) < limit {
+		due = append(due, heap.Pop(q).(*stream))
+	}
+	for _, st := range due {
+		q.add(st)
+	}
+	return due
+}
 
 func (q *queue) add(st *stream) { heap.Push(q, st) }
 

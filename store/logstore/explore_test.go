@@ -23,7 +23,7 @@ var bg = context.Background()
 
 // exploreOptions make every few commits begin a segment, and all else that a Store does with them.
 func exploreOptions() Options {
-	o := Options{SegmentBytes: 2048, saveChunk: 150, tryFull: 1, idle: true}
+	o := Options{SegmentBytes: 2048, saveChunk: 150, blockBytes: 60, cacheBytes: 100, tryFull: 1, idle: true}
 	return o.withDefaults()
 }
 

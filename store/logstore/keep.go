@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -136,17 +137,24 @@ func (s *Store) tidy() (err error) {
 	s.mu.RLock()
 	due := s.snapshotDue()
 	s.mu.RUnlock()
-	s.dropDead()
 	tight, _ := s.tight()
+	if tight || s.settled != s.nextNumber {
+		err = s.settleTrimmed()
+		s.settled = s.nextNumber
+	}
+	s.dropDead()
+	if !tight {
+		s.writeIndexes()
+	}
 	pays := tight && s.snapshotPays()
 	if due || pays {
-		err = s.saveSnapshot(pays)
-		if isFull(err) && pays && s.releaseReserve() {
-			err = s.saveSnapshot(true)
+		saved := s.saveSnapshot(pays)
+		if isFull(saved) && pays && s.releaseReserve() {
+			saved = s.saveSnapshot(true)
 		}
-		if err != nil {
+		if saved != nil {
 			s.postponeSnapshot()
-			err = fmt.Errorf("snapshot: %w", err)
+			err = errors.Join(err, fmt.Errorf("snapshot: %w", saved))
 		}
 		s.dropDead()
 	}
@@ -155,6 +163,54 @@ func (s *Store) tidy() (err error) {
 	s.tidied = s.nextCommit
 	<-s.turn
 	return err
+}
+
+// settleTrimmed counts what trims have left of the oldest runs of streams.
+func (s *Store) settleTrimmed() (err error) {
+	s.mu.Lock()
+	ids := s.trimmed
+	s.trimmed = nil
+	for _, id := range ids {
+		if st := s.byID[id]; st != nil {
+			st.trimmed = false
+		}
+	}
+	s.mu.Unlock()
+	for _, id := range ids {
+		if e := s.settleOne(id); e != nil && !errors.Is(e, ErrDamaged) { // damage is told by who reads the stream
+			err = e
+		}
+	}
+	return err
+}
+
+// settleOne is settleTrimmed for a stream.
+func (s *Store) settleOne(id uint64) error {
+	s.mu.RLock()
+	st := s.byID[id]
+	if st == nil {
+		s.mu.RUnlock()
+		return nil
+	}
+	oldest, ok := st.runs.oldest()
+	seg, before := s.segments[oldest.segment], trimming{earliest: st.earliest}
+	if !ok || oldest.first >= st.earliest {
+		s.mu.RUnlock()
+		return nil
+	}
+	seg.users.Add(1)
+	s.mu.RUnlock()
+	defer s.release(seg)
+	begin := func() { before = trimming{earliest: before.earliest} }
+	if err := s.places(seg, id, oldest.first, begin, before.add); err != nil {
+		return fmt.Errorf("segment %d: %w", seg.number, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now, ok := st.runs.oldest(); ok && now == oldest && s.byID[id] == st {
+		s.settle(st, &before)
+	}
+	return nil
 }
 
 func (s *Store) releaseReserve() bool {
@@ -302,8 +358,8 @@ func (s *Store) lives(r *record, seg *segment) bool {
 	if st == nil {
 		return false
 	}
-	b, ok := st.places.find(r.first)
-	return ok && b.segment == seg.number && int64(b.at) == r.at
+	in, ok := st.runs.holder(r.first)
+	return ok && in.segment == seg.number && r.first+r.count > st.earliest && r.first <= st.tail
 }
 
 // moveBatches commits copies of the batches that are still live in seg.
@@ -311,6 +367,9 @@ func (s *Store) moveBatches(moves []record, seg *segment) error {
 	if len(moves) == 0 {
 		return nil
 	}
+	slices.SortFunc(moves, func(a, b record) int { // those of a stream come together
+		return cmp.Or(cmp.Compare(a.id, b.id), cmp.Compare(a.first, b.first))
+	})
 	return s.commit(context.Background(), &change{purpose: toMove, stage: func(g *group) error {
 		for i := range moves {
 			if st := s.byID[moves[i].id]; st != nil && st.group == g.number {

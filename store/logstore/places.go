@@ -3,6 +3,7 @@ package logstore
 import (
 	"bytes"
 	"iter"
+	"slices"
 	"sort"
 )
 
@@ -10,7 +11,7 @@ import (
 type batch struct {
 	first   uint64
 	count   uint32
-	segment uint32
+	segment uint32 // set by view
 	at      uint32
 	size    uint32 // of the bytes
 }
@@ -18,22 +19,38 @@ type batch struct {
 func (b *batch) last() uint64 { return b.first + uint64(b.count) - 1 }
 func (b *batch) end() int64   { return int64(b.at) + b.space() }
 
-// space is what b takes in its segment. It is never 0: a segment without live bytes is removed.
-func (b *batch) space() int64 { return sumBytes + int64(b.size) }
+func (b *batch) space() int64 { return int64(space(int(b.size))) }
 
-// places are the places of the batches of a stream, without gaps, oldest first. A place takes 5 to 7 bytes, and 9 if
-// its batch lies in another segment than the first one of its chunk.
+// space is what a batch takes in its segment. It is never 0: a segment without live bytes is removed.
+func space(size int) uint32 { return sumBytes + uint32(size) }
+
+// places are the places of the batches of a stream in one segment, in the order of their events. They may have gaps:
+// what lies between is in other segments. A place takes 5 to 7 bytes.
 //
-//	chunk    number of batches, number of those that are dropped (a byte each), first, segment, at, batch, ...
-//	batch    2*count, at less that of the chunk, size
-//	         2*count+1, segment, at, size
+//	chunk    number of batches (a byte), first, at, batch, ...
+//	batch    count, at less that of the chunk, size
 type places struct {
-	newest []byte    // the chunk to which places are added; nil if there is none
-	older  *[][]byte // full chunks
+	newest []byte    // the chunk with the highest events, to which most places are added; nil if there is none
+	next   uint64    // the event after those of newest
+	older  *[][]byte // the chunks before
 }
 
 // chunkBatches is the number of batches of a full chunk.
 const chunkBatches = 64
+
+// chunks yields all chunks, in the order of their events.
+func (p *places) chunks() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for _, chunk := range p.full() {
+			if !yield(chunk) {
+				return
+			}
+		}
+		if p.newest != nil {
+			yield(p.newest)
+		}
+	}
+}
 
 // full returns the chunks before the newest one.
 func (p *places) full() [][]byte {
@@ -43,165 +60,103 @@ func (p *places) full() [][]byte {
 	return *p.older
 }
 
-// holder returns the index of the chunk that may hold the event seq, of which the newest one comes last.
-func (p *places) holder(seq uint64) int {
-	full := p.full()
-	if p.newest != nil && firstOf(p.newest) <= seq {
-		return len(full)
+// add adds a batch, which is not there. Its place is behind those that were added before.
+func (p *places) add(b *batch) {
+	switch {
+	case p.newest == nil:
+		p.newest = newChunk(b)
+	case b.first < p.next: // it was moved
+		p.insert(b)
+		return
+	case b.first > p.next || p.newest[0] == chunkBatches || b.at < atOf(p.newest):
+		older := append(p.full(), bytes.Clone(p.newest))
+		p.older, p.newest = &older, newChunk(b)
+	default:
+		p.newest = appendPlace(p.newest, b)
 	}
-	return max(0, sort.Search(len(full), func(i int) bool { return firstOf(full[i]) > seq })-1)
+	p.next = b.last() + 1
 }
 
-// number returns the number of batches.
-func (p *places) number() int {
-	n := 0
-	if p.newest != nil {
-		n = int(p.newest[0]) - int(p.newest[1])
+// insert adds a batch before those of the newest chunk.
+func (p *places) insert(b *batch) {
+	older := p.full()
+	i := sort.Search(len(older), func(i int) bool { return firstOf(older[i]) > b.first })
+	if i > 0 && follows(older[i-1], b) {
+		older[i-1] = appendPlace(older[i-1], b)
+		return
 	}
-	if full := p.full(); len(full) > 0 {
-		n += len(full)*chunkBatches - int(full[0][1])
-	}
-	return n
+	older = slices.Insert(older, i, newChunk(b))
+	p.older = &older
 }
 
-// add adds the place of the next batch.
-func (p *places) add(b batch) {
-	if p.newest != nil && p.newest[0] == chunkBatches {
-		if p.older == nil {
-			p.older = new([][]byte)
-		}
-		*p.older = append(*p.older, bytes.Clone(p.newest))
-		p.newest = nil
+// follows reports whether b can be added to a chunk.
+func follows(chunk []byte, b *batch) bool {
+	next := uint64(0)
+	for other := range in(chunk) {
+		next = other.last() + 1
 	}
-	if p.newest == nil {
-		p.newest = newChunk(&b)
-	}
-	p.newest = appendPlace(p.newest, &b)
+	return next == b.first && chunk[0] < chunkBatches && b.at >= atOf(chunk)
 }
 
-// newChunk returns a chunk without batches that begins with first.
-func newChunk(first *batch) []byte {
-	return appendUints(make([]byte, 2, 16), first.first, uint64(first.segment), uint64(first.at))
+// newChunk returns a chunk with one batch.
+func newChunk(b *batch) []byte {
+	return appendPlace(appendUints(make([]byte, 1, 16), b.first, uint64(b.at)), b)
 }
 
 // appendPlace adds a place to a chunk.
 func appendPlace(chunk []byte, b *batch) []byte {
-	c := cutter{b: chunk[2:]}
-	_, segment, at := c.uint(), uint32(c.uint()), uint32(c.uint())
 	chunk[0]++
-	if b.segment == segment && b.at >= at {
-		return appendUints(chunk, 2*uint64(b.count), uint64(b.at-at), uint64(b.size))
-	}
-	return appendUints(chunk, 2*uint64(b.count)+1, uint64(b.segment), uint64(b.at), uint64(b.size))
+	return appendUints(chunk, uint64(b.count), uint64(b.at-atOf(chunk)), uint64(b.size))
 }
 
 // firstOf returns the first event of a chunk.
 func firstOf(chunk []byte) uint64 {
-	c := cutter{b: chunk[2:]}
+	c := cutter{b: chunk[1:]}
 	return c.uint()
 }
 
-// in yields the batches of a chunk but the first skip of them.
-func in(chunk []byte, skip byte) iter.Seq[batch] {
+// atOf returns the place of the first batch of a chunk.
+func atOf(chunk []byte) uint32 {
+	c := cutter{b: chunk[1:]}
+	c.uint()
+	return uint32(c.uint())
+}
+
+// in yields the batches of a chunk.
+func in(chunk []byte) iter.Seq[batch] {
 	return func(yield func(batch) bool) {
-		c := cutter{b: chunk[2:]}
-		first, segment, at := c.uint(), uint32(c.uint()), uint32(c.uint())
-		for i := range chunk[0] {
-			kind := c.uint()
-			b := batch{first: first, count: uint32(kind / 2), segment: segment, at: at}
-			if kind%2 == 0 {
-				b.at += uint32(c.uint())
-			} else {
-				b.segment, b.at = uint32(c.uint()), uint32(c.uint())
-			}
-			b.size = uint32(c.uint())
-			first += uint64(b.count)
-			if i >= skip && !yield(b) {
+		c := cutter{b: chunk[1:]}
+		first, at := c.uint(), uint32(c.uint())
+		for range chunk[0] {
+			b := batch{first: first, count: uint32(c.uint()), at: at + uint32(c.uint()), size: uint32(c.uint())}
+			if c.bad || !yield(b) {
 				return
 			}
+			first += uint64(b.count)
 		}
 	}
 }
 
-// from yields the batch that holds the event seq, or the next one, and those after it.
+// from yields the batch that holds the event seq, if there is one, and those after it.
 func (p *places) from(seq uint64) iter.Seq[batch] {
 	return func(yield func(batch) bool) {
 		full := p.full()
-		for i := p.holder(seq); i <= len(full); i++ {
+		i := max(0, sort.Search(len(full), func(i int) bool { return firstOf(full[i]) > seq })-1)
+		if p.newest != nil && firstOf(p.newest) <= seq {
+			i = len(full)
+		}
+		for ; i <= len(full); i++ {
 			chunk := p.newest
 			if i < len(full) {
 				chunk = full[i]
 			} else if chunk == nil {
 				return
 			}
-			for b := range in(chunk, chunk[1]) {
+			for b := range in(chunk) {
 				if b.last() >= seq && !yield(b) {
 					return
 				}
 			}
-		}
-	}
-}
-
-// all yields all batches.
-func (p *places) all() iter.Seq[batch] { return p.from(0) }
-
-// find returns the batch that begins with first.
-func (p *places) find(first uint64) (b batch, ok bool) {
-	for b := range p.from(first) {
-		return b, b.first == first
-	}
-	return batch{}, false
-}
-
-// replace changes the place of a batch that is there.
-func (p *places) replace(moved batch) {
-	full, i := p.full(), p.holder(moved.first)
-	old := p.newest
-	if i < len(full) {
-		old = full[i]
-	}
-	var changed []byte
-	for b := range in(old, 0) {
-		if b.first == moved.first {
-			b = moved
-		}
-		if changed == nil {
-			changed = newChunk(&b)
-		}
-		changed = appendPlace(changed, &b)
-	}
-	changed[1] = old[1]
-	if i < len(full) {
-		full[i] = bytes.Clone(changed)
-	} else {
-		p.newest = changed
-	}
-}
-
-// drop drops the batches whose events are all before seq, and calls dropped for each.
-func (p *places) drop(seq uint64, dropped func(batch)) {
-	for {
-		full, chunk := p.full(), p.newest
-		if len(full) > 0 {
-			chunk = full[0]
-		} else if chunk == nil {
-			return
-		}
-		for b := range in(chunk, chunk[1]) {
-			if b.last() >= seq {
-				return
-			}
-			dropped(b)
-			chunk[1]++
-		}
-		if len(full) == 0 {
-			p.newest = nil
-			return
-		}
-		full[0] = nil
-		if *p.older = full[1:]; len(full) == 1 {
-			p.older = nil
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package logstore
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,60 +11,46 @@ import (
 	"reprise"
 )
 
-// TestPlacesAreThoseOfSlice: whatever is added, moved and dropped, the places are those of a plain slice.
+// TestPlacesAreThoseOfSlice: whatever is added, behind the others and before them, the places are those of a plain
+// slice.
 func TestPlacesAreThoseOfSlice(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for round := range 200 {
+		var all []batch // of a stream, in order
+		for next := uint64(1 + rnd.IntN(5)); len(all) < 500; {
+			b := batch{first: next, count: 1, size: rnd.Uint32N(300)}
+			if rnd.IntN(10) == 0 {
+				b.count = math.MaxUint32 - rnd.Uint32N(2)
+			}
+			all = append(all, b)
+			next = b.last() + 1
+		}
 		var p places
 		var want []batch
-		next, segment, at := 1+rnd.Uint64N(5), uint32(1), uint32(headerBytes)
-		for range 600 {
-			switch rnd.IntN(8) {
-			case 0: // the next segment, or one before
-				segment, at = 1+rnd.Uint32N(1000), headerBytes+rnd.Uint32N(100)
-			case 1:
-				if len(want) > 0 {
-					b := &want[rnd.IntN(len(want))]
-					b.segment, b.at = 1+rnd.Uint32N(1000), rnd.Uint32()
-					p.replace(*b)
-				}
-			case 2:
-				seq := next
-				if len(want) > 0 && rnd.IntN(20) > 0 {
-					seq = want[0].first + rnd.Uint64N(next-want[0].first+1)/8
-				}
-				var dropped []batch
-				p.drop(seq, func(b batch) { dropped = append(dropped, b) })
-				n := 0
-				for n < len(want) && want[n].last() < seq {
-					n++
-				}
-				if !slices.Equal(dropped, want[:n]) {
-					t.Fatalf("before %d these are dropped: %v, want %v", seq, dropped, want[:n])
-				}
-				want = want[n:]
-			default:
-				b := batch{first: next, count: 1, segment: segment, at: at, size: rnd.Uint32N(300)}
-				if rnd.IntN(10) == 0 {
-					b.count = math.MaxUint32 - rnd.Uint32N(2)
-				}
-				want = append(want, b)
-				p.add(b)
-				next, at = b.last()+1, at+b.size+rnd.Uint32N(60)
+		at := uint32(headerBytes)
+		for tries := 0; len(want) < 300; tries++ {
+			from := rnd.IntN(len(all)) // a few that lie one behind the other
+			if tries%3 == 0 {
+				from = min(len(want), len(all)-1)
 			}
-			if got := slices.Collect(p.all()); !slices.Equal(got, want) || p.number() != len(want) {
-				t.Fatalf("round %d: %d places %v, want %v", round, p.number(), got, want)
+			for _, b := range all[from:min(from+1+rnd.IntN(80), len(all))] {
+				byFirst := func(x, y batch) int { return cmp.Compare(x.first, y.first) }
+				i, there := slices.BinarySearchFunc(want, b, byFirst)
+				if there {
+					break
+				}
+				b.at = at
+				at += b.size + rnd.Uint32N(60)
+				want = slices.Insert(want, i, b)
+				p.add(&b)
 			}
 		}
+		if got := slices.Collect(p.from(0)); !slices.Equal(got, want) {
+			t.Fatalf("round %d: places %v, want %v", round, got, want)
+		}
 		for i, b := range want {
-			if found, ok := p.find(b.first); !ok || found != b {
-				t.Fatalf("batch %v is found as %v, %t", b, found, ok)
-			}
 			if got := slices.Collect(p.from(b.last())); !slices.Equal(got, want[i:]) {
 				t.Fatalf("from the last event of batch %d on these are found: %v", i, got)
-			}
-			if _, ok := p.find(b.first + 1); ok && b.count > 1 {
-				t.Fatal("an event within a batch is the first one of a batch")
 			}
 		}
 	}

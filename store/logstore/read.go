@@ -38,40 +38,116 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 type view struct {
 	id       uint64
 	info     reprise.StreamInfo
+	start    uint64 // the first event that is wanted
+	parts    []part
 	batches  []batch
 	segments map[uint32]*segment
 }
 
+// part is a part of a view: the batches that lie in a segment, of the events from first on and before next.
+type part struct {
+	seg         *segment
+	first, next uint64
+	inMemory    bool // batches are those that are wanted
+	batches     []batch
+	bytes       int
+}
+
+// adder returns a function that adds batches until they have so many bytes.
+func (p *part) adder(most int) func(batch) bool {
+	return func(b batch) bool {
+		if b.first >= p.next {
+			return false
+		}
+		b.segment = p.seg.number
+		p.batches = append(p.batches, b)
+		p.bytes += int(b.size)
+		return p.bytes < most
+	}
+}
+
+// view returns the view of a page. Places that are not in memory are read when their segments are pinned. If these
+// have less than was expected, there is another try with more.
 func (s *Store) view(key reprise.StreamKey, after uint64, maxBytes int) (*view, error) {
+	for spare := 0; ; spare = 4*spare + maxBytes {
+		v, more, err := s.pin(key, after, maxBytes, spare)
+		if err != nil {
+			return nil, err
+		}
+		bytes, err := v.fill(s, maxBytes)
+		if err == nil && (bytes >= maxBytes || !more) {
+			return v, nil
+		}
+		if v.release(s); err != nil {
+			return nil, fmt.Errorf("stream %s: %w", key, err)
+		}
+	}
+}
+
+// pin returns a view of the runs that have maxBytes and spare bytes together. more reports that there are more runs.
+func (s *Store) pin(key reprise.StreamKey, after uint64, maxBytes, spare int) (v *view, more bool, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	st, err := s.find(key, time.Now())
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	v := &view{id: st.id, info: st.info()}
+	v = &view{id: st.id, info: st.info()}
 	if after >= st.tail || maxBytes <= 0 {
-		return v, nil
+		return v, false, nil
 	}
-	start, size := max(after+1, st.earliest), 0
-	for b := range st.places.from(start) {
-		if v.batches == nil { // as if the others had the size of the first one, and an event each
-			v.batches = make([]batch, 0, min(st.tail+1-start, uint64(maxBytes)/uint64(b.size+1)+1, 1024))
+	v.start = max(after+1, st.earliest)
+	v.segments = map[uint32]*segment{}
+	least := -int64(spare)
+	for r, next := range st.runs.from(v.start) {
+		if least >= int64(maxBytes) {
+			return v, true, nil
 		}
-		v.batches = append(v.batches, b)
-		if size += int(b.size); size >= maxBytes {
+		seg := s.segments[r.segment]
+		if v.segments[r.segment] == nil {
+			seg.users.Add(1)
+			v.segments[r.segment] = seg
+		}
+		p := part{seg: seg, first: max(r.first, v.start), next: min(next, st.tail+1), inMemory: seg.batches != nil}
+		if p.inMemory {
+			add, places := p.adder(maxBytes), seg.batches[st.id]
+			for b := range places.from(p.first) {
+				if !add(b) {
+					break
+				}
+			}
+			least += int64(p.bytes)
+		} else if r.first >= v.start {
+			least += max(0, int64(r.space)-sumBytes*int64(p.next-r.first))
+		}
+		v.parts = append(v.parts, p)
+	}
+	return v, false, nil
+}
+
+// fill sets the batches of v, up to the one with which they have maxBytes, and returns the bytes they have.
+func (v *view) fill(s *Store, maxBytes int) (bytes int, err error) {
+	for i := range v.parts {
+		p := &v.parts[i]
+		if !p.inMemory {
+			begin := func() { p.batches, p.bytes = nil, 0 }
+			if err := s.places(p.seg, v.id, p.first, begin, p.adder(maxBytes-bytes)); err != nil {
+				return 0, err
+			}
+		}
+		for next, i := p.first, 0; next < p.next && bytes < maxBytes; i++ {
+			if i == len(p.batches) || p.batches[i].first > next {
+				return 0, damaged("event %d has no place in segment %d", next, p.seg.number)
+			}
+			bytes += int(p.batches[i].size)
+			v.batches = append(v.batches, p.batches[i])
+			next = p.batches[i].last() + 1
+		}
+		if bytes >= maxBytes {
 			break
 		}
 	}
-	v.segments = map[uint32]*segment{}
-	for _, b := range v.batches {
-		if v.segments[b.segment] == nil {
-			seg := s.segments[b.segment]
-			seg.users.Add(1)
-			v.segments[b.segment] = seg
-		}
-	}
-	return v, nil
+	return bytes, nil
 }
 
 func (v *view) release(s *Store) {

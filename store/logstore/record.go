@@ -103,6 +103,11 @@ func (r *record) encode(dst []byte) []byte {
 	return r.encodeBatch(dst)
 }
 
+// place is the place of the batch of r in its segment.
+func (r *record) place() batch {
+	return batch{first: r.first, count: uint32(r.count), at: uint32(r.at), size: uint32(len(r.bytes))}
+}
+
 func (r *record) encodeBatch(dst []byte) []byte {
 	dst = appendUints(dst, uint64(len(r.bytes)))
 	r.at = int64(len(dst))

@@ -36,11 +36,10 @@ func (s *Store) recover() error {
 		s.nextNumber = max(s.nextNumber, number+1)
 	}
 	// Step 2.
-	base, first := uint64(0), uint64(1)
-	ends := map[uint32]int64{}
+	base, head := uint64(0), snapshotHead{first: 1}
 	if n := len(snapshots); n > 0 {
 		base = snapshots[n-1]
-		if first, ends, err = s.loadSnapshot(base); err != nil {
+		if head, err = s.loadSnapshot(base); err != nil {
 			return err
 		}
 	}
@@ -50,8 +49,8 @@ func (s *Store) recover() error {
 	if err != nil {
 		return err
 	}
-	s.nextCommit, s.snapshotAt = first, s.snapshotAfter()
-	if err := s.openBefore(segmentsBefore(segments, base), ends); err != nil {
+	s.nextCommit, s.snapshotAt = head.first, s.snapshotAfter()
+	if err := s.openBefore(segmentsBefore(segments, base), head); err != nil {
 		return err
 	}
 	// Step 4.
@@ -64,7 +63,9 @@ func (s *Store) recover() error {
 		if err != nil {
 			return fmt.Errorf("segment %d: %w", seg.number, err)
 		}
-		if last { // Step 5.
+		if !last {
+			seg.adoptIndex()
+		} else { // Step 5.
 			if err := s.unmarkClosed(); err != nil {
 				return err
 			}
@@ -137,7 +138,9 @@ func (s *Store) openSegment(number uint64) (seg *segment, begun bool, err error)
 			_ = f.Close()
 		}
 	}()
-	seg = &segment{number: uint32(number), name: segmentName(number), end: headerBytes, file: f}
+	seg = &segment{
+		number: uint32(number), name: segmentName(number), end: headerBytes, file: f, batches: map[uint64]places{},
+	}
 	seg.users.Store(1)
 	size, err := f.size()
 	if err != nil {
@@ -250,9 +253,9 @@ func checkBegin(chain []*segment, base uint64) error {
 }
 
 // openBefore opens the segments before the base that are listed in the snapshot, and removes the others.
-func (s *Store) openBefore(numbers []uint64, ends map[uint32]int64) error {
+func (s *Store) openBefore(numbers []uint64, head snapshotHead) error {
 	for _, number := range numbers {
-		end, known := ends[uint32(number)]
+		end, known := head.ends[uint32(number)]
 		if !known {
 			if err := s.disk.remove(segmentName(number)); err != nil {
 				return err
@@ -270,6 +273,8 @@ func (s *Store) openBefore(numbers []uint64, ends map[uint32]int64) error {
 		if seg.end = end; end > seg.room {
 			return damaged("segment %d has %d bytes and ends at %d", number, seg.room, end)
 		}
+		seg.batches = head.batches[seg.number]
+		seg.adoptIndex()
 	}
 	return nil
 }
@@ -401,29 +406,29 @@ func (s *Store) reserveAll(seg *segment) error {
 // leastReserve is the room for which it is worth to reserve space.
 const leastReserve = 256
 
-// verify checks that all batches have a place, and counts the live bytes of each segment.
+// verify checks that all runs have a segment, and counts the live bytes of each segment.
 func (s *Store) verify() error {
 	for _, seg := range s.segments {
 		seg.live = 0
 	}
 	for _, st := range s.byID {
-		next := uint64(0) // that of the following batch
-		for b := range st.places.all() {
-			seg := s.segments[b.segment]
-			if seg == nil || b.end() > seg.end || b.at < headerBytes {
-				return damaged("batch %d of stream %s lies in segment %d, which does not have it", b.first, st.key(),
-					b.segment)
-			}
-			if next == 0 && b.first > st.earliest {
-				return damaged("events %d to %d of stream %s have no place", st.earliest, b.first-1, st.key())
-			}
-			if next = b.last() + 1; next > st.tail+1 {
-				return damaged("batch %d of stream %s ends with %d, behind the tail", b.first, st.key(), next-1)
-			}
-			seg.live += b.space()
+		oldest, some := st.runs.oldest()
+		if (!some || oldest.first > st.earliest) && !st.mark && st.earliest <= st.tail {
+			return damaged("event %d of stream %s has no place", st.earliest, st.key())
 		}
-		if next = max(next, st.earliest); !st.mark && next <= st.tail {
-			return damaged("events %d to %d of stream %s have no place", next, st.tail, st.key())
+		for r := range st.runs.all() {
+			seg := s.segments[r.segment]
+			if seg == nil || r.first > st.tail {
+				return damaged("event %d of stream %s lies in segment %d, which does not have it", r.first, st.key(),
+					r.segment)
+			}
+			seg.live += int64(r.space)
+		}
+		s.dropBatches(st, st.earliest) // what was dropped before the snapshot may count still
+	}
+	for _, seg := range s.segments {
+		if seg.live > seg.end-headerBytes {
+			return damaged("segment %d has %d bytes, and streams have %d of it", seg.number, seg.end, seg.live)
 		}
 	}
 	return nil

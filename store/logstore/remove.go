@@ -69,7 +69,7 @@ func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 	var swept []reprise.StreamInfo
 	err = s.commit(ctx, &change{purpose: toRemove, stage: func(g *group) error {
 		swept = nil
-		due := s.expired(now, limit)
+		due := append(s.queue.first(now, limit), s.marks.first(now, limit)...)
 		for _, st := range due {
 			if st.group == g.number {
 				return errLater
@@ -92,24 +92,4 @@ func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 		return nil, err
 	}
 	return swept, nil
-}
-
-// expired returns the head of the queue: up to limit streams, and as many marks, whose time is not after now.
-func (s *Store) expired(now time.Time, limit int) (due []*stream) {
-	var passed []*stream // they stay in the queue
-	streams, marks := 0, 0
-	for len(s.queue) > 0 && !s.queue[0].due().After(now) && streams < limit && marks < limit {
-		st := s.queue[0]
-		s.queue.remove(st)
-		passed = append(passed, st)
-		if st.mark {
-			marks++
-		} else {
-			streams++
-		}
-	}
-	for _, st := range passed {
-		s.queue.add(st)
-	}
-	return passed
 }

@@ -62,7 +62,7 @@ func (s *Store) openReserve() {
 
 // reserveBytes is what a full disk needs to give space back: room for a snapshot and for the batches of a segment.
 func (s *Store) reserveBytes() int64 {
-	const perBatch, perMark = 16, 64
+	const perRun, perMark = 16, 64
 	s.mu.RLock() // the keeper drops segments without the turn
 	defer s.mu.RUnlock()
 	bytes, marks := max(s.step, s.leastSegment()), int64(len(s.byID))
@@ -73,7 +73,7 @@ func (s *Store) reserveBytes() int64 {
 		bytes += tenant.size.Overhead
 		marks -= tenant.size.Streams
 	}
-	return bytes + perBatch*s.placed + perMark*marks
+	return bytes + perRun*s.placed + perMark*marks
 }
 
 // holdReserve makes the reserve whole, if it is not. It fails only for lack of room: what cannot be reserved for
@@ -173,6 +173,7 @@ func (s *Store) roll(size int64) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.step = bytes
+		s.keeper.ask() // the index of the segment before can be written
 	}
 	return err
 }

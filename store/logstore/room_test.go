@@ -151,7 +151,8 @@ func TestRefusedAppendTouchesNothing(t *testing.T) {
 	d, o := newSimDisk(), exploreOptions()
 	d.quota = 20 * o.SegmentBytes
 	s, kept := mixedDisk(t, d, o, 10, nil)
-	d.quota += 600
+	_, free := s.segmentBytes()
+	d.quota += s.reserveBytes() - s.reserve.Held() + s.leastSegment() - free // the reserve, and no segment beside it
 	if err := s.holdReserve(); err != nil {
 		t.Fatal(err)
 	}

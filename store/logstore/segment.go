@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"sync/atomic"
 )
 
@@ -19,6 +20,14 @@ type segment struct {
 	live   int64 // bytes of live batches with their checksums; guarded by Store.mu
 	failed bool  // a write or sync has failed, so nothing more is written
 	stuck  bool  // its batches cannot be copied
+
+	// batches is the index of the segment by stream, if it is in memory, and index the one on the disk otherwise. They
+	// are guarded by Store.mu, as is unwritten. Nothing is added to batches once the segment has a successor.
+	batches   map[uint64]places
+	index     *index
+	unwritten bool // the index stays in memory
+	restoring sync.Mutex
+
 	// users is 1 for the Store and 1 for each read under way. At 0 the file is closed.
 	users atomic.Int32
 }
@@ -33,7 +42,10 @@ func newSegment(d disk, h header, room int64) (seg *segment, begun bool, err err
 	var salt [8]byte
 	_, _ = rand.Read(salt[:]) // never fails
 	h.salt = le.Uint64(salt[:])
-	seg = &segment{header: h, number: uint32(h.number), name: segmentName(h.number), end: headerBytes, room: room}
+	seg = &segment{
+		header: h, number: uint32(h.number), name: segmentName(h.number), end: headerBytes, room: room,
+		batches: map[uint64]places{},
+	}
 	seg.users.Store(1)
 	if seg.file, err = d.create(seg.name, room); err != nil {
 		return nil, false, err

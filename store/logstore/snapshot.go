@@ -14,9 +14,13 @@ import (
 // the frame in place of the commit, and the base in place of the salt:
 //
 //	frame 0       magic, first commit of the base, lastID, number of segments before the base, (number, end), ...
-//	frame 1, ...  streams:  id, 0, stream, number of batches, first, (count, segment, at, size), ...
+//	frame 1, ...  streams:  id, 0, stream, number of runs, (first less that of the one before, segment, space), ...
 //	              marks:    id, 1, until, tenant, name
 //	last frame    0, number of streams and marks
+//
+// Earlier versions wrote the places of all batches in place of the runs:
+//
+//	streams:  id, 0, stream, number of batches, first, (count, segment, at, size), ...
 //
 // Appends continue while it is written. A stream that a record is about to change is saved before the change, so that
 // the snapshot is the state at one moment.
@@ -26,7 +30,7 @@ type snapshot struct {
 	saved  uint64 // streams and marks
 }
 
-const snapshotMagic = "reprsnp\x01"
+const snapshotMagic, oldSnapshotMagic = "reprsnp\x02", "reprsnp\x01"
 
 // tmpName is the name of an incomplete snapshot.
 const tmpName = "snapshot.tmp"
@@ -51,19 +55,17 @@ func appendStream(dst []byte, st *stream) []byte {
 	}
 	info := st.info()
 	dst = appendInfo(appendUints(dst, st.id, 0), &info)
-	dst = appendUints(dst, uint64(st.places.number()))
-	first := true
-	for b := range st.places.all() {
-		if first {
-			dst = appendUints(dst, b.first)
-			first = false
-		}
-		dst = appendUints(dst, uint64(b.count), uint64(b.segment), uint64(b.at), uint64(b.size))
+	dst = appendUints(dst, uint64(st.runs.number()))
+	before := uint64(0)
+	for r := range st.runs.all() {
+		dst = appendUints(dst, r.first-before, uint64(r.segment), uint64(r.space))
+		before = r.first
 	}
 	return dst
 }
 
-func (c *cutter) stream(id uint64, values *shared) *stream {
+// stream decodes a stream or a mark of a snapshot.
+func (c *cutter) stream(id uint64, head *snapshotHead, values *shared) *stream {
 	if c.uint() == 1 {
 		until := c.time()
 		key := reprise.StreamKey{Tenant: reprise.Tenant(c.text()), Name: c.text()}
@@ -74,16 +76,35 @@ func (c *cutter) stream(id uint64, values *shared) *stream {
 	c.bad = c.bad || len(info.Key.Name) > maxName
 	st := values.stream(id, info)
 	n := c.length()
-	if n == 0 {
+	if head.batches != nil && n > 0 {
+		c.oldPlaces(n, st, head)
 		return st
 	}
-	for first := c.uint(); n > 0; n-- {
-		b := batch{first: first, count: uint32(c.uint()), segment: uint32(c.uint())}
-		b.at, b.size = uint32(c.uint()), uint32(c.uint())
-		st.places.add(b)
-		first += uint64(b.count)
+	for first := uint64(0); n > 0; n-- {
+		first += c.uint()
+		st.runs.add(run{first, uint32(c.uint()), uint32(c.uint())})
 	}
 	return st
+}
+
+// oldPlaces decodes the places of batches in a snapshot of an earlier version.
+func (c *cutter) oldPlaces(n int, st *stream, head *snapshotHead) {
+	for first := c.uint(); n > 0 && !c.bad; n-- {
+		b := batch{first: first, count: uint32(c.uint()), segment: uint32(c.uint())}
+		b.at, b.size = uint32(c.uint()), uint32(c.uint())
+		if b.at < headerBytes || b.end() > head.ends[b.segment] {
+			c.bad = true
+			return
+		}
+		if head.batches[b.segment] == nil {
+			head.batches[b.segment] = map[uint64]places{}
+		}
+		p := head.batches[b.segment][st.id]
+		p.add(&b)
+		head.batches[b.segment][st.id] = p
+		st.runs.add(run{first, b.segment, space(int(b.size))})
+		first += uint64(b.count)
+	}
 }
 
 // saveSnapshot starts a segment, writes the state before it as a snapshot, and makes that segment the one from which
@@ -235,24 +256,23 @@ func (s *Store) saveSome(ids []uint64) (frame []byte, rest []uint64, done bool) 
 	return frame, ids[n:], false
 }
 
-// loadSnapshot sets the state to the snapshot with the given base. It returns the first commit of the base and the ends
-// of the segments before it.
-func (s *Store) loadSnapshot(base uint64) (first uint64, ends map[uint32]int64, err error) {
+// loadSnapshot sets the state to the snapshot with the given base.
+func (s *Store) loadSnapshot(base uint64) (head snapshotHead, err error) {
 	f, err := s.disk.open(snapshotName(base))
 	if err != nil {
-		return 0, nil, err
+		return head, err
 	}
 	defer f.Close()
 	head, streams, err := readSnapshot(f, base, &s.shared)
 	if err != nil {
-		return 0, nil, fmt.Errorf("snapshot %d: %w", base, err)
+		return head, fmt.Errorf("snapshot %d: %w", base, err)
 	}
 	slices.SortFunc(streams, func(a, b *stream) int { return cmp.Compare(a.id, b.id) })
 	for _, st := range streams {
 		s.add(st)
 	}
 	s.lastID, s.base, s.snapshotBytes = head.lastID, base, head.size
-	return head.first, head.ends, nil
+	return head, nil
 }
 
 // snapshotHead is frame 0 of a snapshot and the size of the file.
@@ -260,6 +280,7 @@ type snapshotHead struct {
 	first, lastID uint64
 	ends          map[uint32]int64
 	size          int64
+	batches       map[uint32]map[uint64]places // of each segment, in one of an earlier version
 }
 
 // readSnapshot reads a snapshot and verifies all its checksums.
@@ -288,7 +309,7 @@ func readSnapshot(f file, base uint64, values *shared) (head snapshotHead, strea
 			continue
 		}
 		done := false
-		if streams, done = c.streams(streams, values); c.bad || done && at != head.size {
+		if streams, done = c.streams(streams, &head, values); c.bad || done && at != head.size {
 			return head, nil, damaged("the content of frame %d at %d", number, at)
 		}
 		if done {
@@ -298,7 +319,11 @@ func readSnapshot(f file, base uint64, values *shared) (head snapshotHead, strea
 }
 
 func (h *snapshotHead) parse(c *cutter) error {
-	if m := c.take(uint64(len(snapshotMagic))); string(m) != snapshotMagic {
+	switch m := c.take(uint64(len(snapshotMagic))); string(m) {
+	case snapshotMagic:
+	case oldSnapshotMagic:
+		h.batches = map[uint32]map[uint64]places{}
+	default:
 		return fmt.Errorf("%w: a snapshot of format %q", ErrNewer, m)
 	}
 	h.first, h.lastID, h.ends = c.uint(), c.uint(), map[uint32]int64{}
@@ -313,14 +338,14 @@ func (h *snapshotHead) parse(c *cutter) error {
 }
 
 // streams decodes the content of a frame. done reports that it was the last one.
-func (c *cutter) streams(list []*stream, values *shared) (_ []*stream, done bool) {
+func (c *cutter) streams(list []*stream, head *snapshotHead, values *shared) (_ []*stream, done bool) {
 	for len(c.b) > 0 {
 		id := c.uint()
 		if id == 0 {
 			c.bad = c.bad || c.uint() != uint64(len(list)) || len(c.b) > 0
 			return list, true
 		}
-		list = append(list, c.stream(id, values))
+		list = append(list, c.stream(id, head, values))
 	}
 	return list, false
 }

@@ -17,9 +17,11 @@ type state struct {
 	byID     map[uint64]*stream // the same
 	lastID   uint64             // the highest one ever assigned
 	index    listing.Index      // of streams
-	queue    queue
+	queue    queue              // of streams that have ended
+	marks    queue
 	segments map[uint32]*segment
-	placed   int64 // batches of all streams
+	placed   int64    // runs of all streams
+	trimmed  []uint64 // streams whose oldest run has batches that are dropped and still count
 	// snapshot is the one being written, if any.
 	snapshot *snapshot
 }
@@ -112,12 +114,12 @@ func (s *state) add(st *stream) {
 		st.saved = s.snapshot.number
 	}
 	s.lastID = max(s.lastID, st.id)
-	s.placed += int64(st.places.number())
+	s.placed += int64(st.runs.number())
 	s.byID[st.id] = st
 	s.byKey.put(st)
 	st.tenant.held++
 	if st.mark {
-		s.queue.add(st)
+		s.marks.add(st)
 		return
 	}
 	s.index.Add(st.key(), st.id)
@@ -133,8 +135,10 @@ func (s *state) add(st *stream) {
 
 // remove removes st, or turns it into its mark.
 func (s *state) remove(st *stream, until time.Time) {
-	s.queue.remove(st)
-	if !st.mark {
+	if st.mark {
+		s.marks.remove(st)
+	} else {
+		s.queue.remove(st)
 		s.hide(st)
 	}
 	if until.IsZero() {
@@ -148,7 +152,7 @@ func (s *state) remove(st *stream, until time.Time) {
 	old := *st
 	*st = *s.marked(st.id, st.key(), until)
 	st.group, st.saved = old.group, old.saved
-	s.queue.add(st)
+	s.marks.add(st)
 }
 
 // hide undoes what add does for streams only, and drops the batches.
@@ -162,12 +166,53 @@ func (s *state) hide(st *stream) {
 	s.dropBatches(st, st.tail+1)
 }
 
-// dropBatches drops the batches of st whose events are all before earliest.
+// dropBatches drops the batches of st whose events are all before earliest. Where that is not a whole run, those whose
+// places are on the disk count as live until the keeper has read them.
 func (s *state) dropBatches(st *stream, earliest uint64) {
-	st.places.drop(earliest, func(b batch) {
+	st.runs.drop(earliest, st.tail+1, func(r run) {
 		s.placed--
-		s.count(b.segment, -b.space())
+		s.count(r.segment, -int64(r.space))
 	})
+	oldest, ok := st.runs.oldest()
+	if !ok || oldest.first >= earliest {
+		return
+	}
+	if seg := s.segments[oldest.segment]; seg != nil && seg.batches != nil {
+		before := trimming{earliest: earliest}
+		p := seg.batches[st.id]
+		for b := range p.from(oldest.first) {
+			if !before.add(b) {
+				break
+			}
+		}
+		s.settle(st, &before)
+	} else if !st.trimmed {
+		st.trimmed = true
+		s.trimmed = append(s.trimmed, st.id)
+	}
+}
+
+// trimming adds up what the batches of the oldest run take that end before earliest.
+type trimming struct {
+	earliest, next uint64 // next is the first event of the first other batch, 0 if it was not found
+	space          int64
+}
+
+func (t *trimming) add(b batch) bool {
+	if b.last() >= t.earliest {
+		t.next = b.first
+		return false
+	}
+	t.space += b.space()
+	return true
+}
+
+// settle takes what t has found out of the oldest run of st.
+func (s *state) settle(st *stream, t *trimming) {
+	oldest, ok := st.runs.oldest()
+	if ok && t.next > oldest.first {
+		s.count(oldest.segment, -int64(st.runs.settle(t.next, uint32(t.space))))
+	}
 }
 
 // count adds to the live bytes of a segment. During recovery the segment may not exist anymore.
@@ -198,12 +243,8 @@ func (s *state) append(st *stream, r *record, seg *segment) error {
 	if r.first != st.tail+1 {
 		return damaged("a batch that begins with %d in stream %s, whose tail is %d", r.first, st.key(), st.tail)
 	}
-	b := batch{
-		first: r.first, count: uint32(r.count), segment: seg.number, at: uint32(r.at), size: uint32(len(r.bytes)),
-	}
-	st.places.add(b)
-	s.placed++
-	seg.live += b.space()
+	s.place(st, r, seg)
+	s.placed += int64(st.runs.add(run{r.first, seg.number, space(len(r.bytes))}))
 	if r.owner != nil {
 		st.extra().owner = *r.owner
 	}
@@ -220,13 +261,22 @@ func (s *state) append(st *stream, r *record, seg *segment) error {
 }
 
 func (s *state) move(st *stream, r *record, seg *segment) error {
-	b, ok := st.places.find(r.first)
-	if !ok || uint64(b.count) != r.count || int(b.size) != len(r.bytes) {
+	before, size := st.runs.number(), space(len(r.bytes))
+	from, dropped, ok := st.runs.move(r.first, r.first+r.count-1, st.tail+1, size, seg.number)
+	if !ok {
 		return damaged("batch %d of stream %s is moved and is not there", r.first, st.key())
 	}
-	s.count(b.segment, -b.space())
-	seg.live += b.space()
-	b.segment, b.at = seg.number, uint32(r.at)
-	st.places.replace(b)
+	s.count(from, -int64(size)-int64(dropped))
+	s.placed += int64(st.runs.number() - before)
+	s.place(st, r, seg)
+	s.dropBatches(st, st.earliest)
 	return nil
+}
+
+// place adds the batch of r, which is in seg, to the index of that.
+func (s *state) place(st *stream, r *record, seg *segment) {
+	p, b := seg.batches[st.id], r.place()
+	p.add(&b)
+	seg.batches[st.id] = p
+	seg.live += b.space()
 }

@@ -19,12 +19,18 @@ type Options struct {
 	// SegmentBytes is the size of the log files, from 64 KiB to 1 GiB. A file is smaller if the disk has less than 16
 	// times as much free, and larger if a commit needs it. Default: 64 MiB.
 	SegmentBytes int64
+	// MaxStreams limits the streams and the marks of removed streams together, which are in memory. At the limit the
+	// marks that end first are forgotten; without any, Create returns reprise.ErrQuota. A store that has more is
+	// opened. Default: 1,048,576.
+	MaxStreams int
 	// Logger logs failures in the background. Default: silent.
 	Logger *slog.Logger
 
-	saveChunk int           // bytes of a snapshot after which appends get a turn
-	tryFull   time.Duration // after the disk had no room, nothing is tried for so long
-	idle      bool          // the keeper does not start work on its own
+	saveChunk  int           // bytes of a snapshot after which appends get a turn
+	blockBytes int           // of an index
+	cacheBytes int64         // of indexes
+	tryFull    time.Duration // after the disk had no room, nothing is tried for so long
+	idle       bool          // the keeper does not start work on its own
 }
 
 func (o *Options) withDefaults() Options {
@@ -35,8 +41,17 @@ func (o *Options) withDefaults() Options {
 	if d.SegmentBytes == 0 {
 		d.SegmentBytes = 64 << 20
 	}
+	if d.MaxStreams == 0 {
+		d.MaxStreams = 1 << 20
+	}
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if d.cacheBytes == 0 {
+		d.cacheBytes = 64 << 20
+	}
+	if d.blockBytes == 0 {
+		d.blockBytes = 8 << 10
 	}
 	if d.saveChunk == 0 {
 		d.saveChunk = 256 << 10
@@ -77,6 +92,7 @@ type Store struct {
 	reserve     driver.Reserve
 	reserveFile file
 	fullUntil   time.Time // no append tries to get room before
+	settled     uint64    // the next segment when settleTrimmed was last called
 	tidied      uint64    // the next commit when the keeper had last done what it could on a full disk
 
 	step int64 // the size of a segment that fits the disk; guarded by mu as well
@@ -90,6 +106,7 @@ type Store struct {
 	snapshots     uint32 // number of snapshots begun
 
 	keeper keeper
+	blocks *blockCache
 }
 
 var (
@@ -201,11 +218,13 @@ func unlock(locked []*os.File) (err error) {
 func open(d disk, o Options) (*Store, error) {
 	s := &Store{opts: o, disk: d, turn: make(chan struct{}, 1), state: newState()}
 	s.keeper.init()
+	s.blocks = newBlockCache(o.cacheBytes)
 	s.step, _ = s.segmentBytes()
 	if err := s.recover(); err != nil {
 		return nil, errors.Join(err, s.closeFiles())
 	}
 	s.openReserve()
+	s.keeper.ask() // there may be indexes to write
 	if !o.idle {
 		s.keeper.work.Go(s.keep)
 	}

@@ -17,7 +17,7 @@ type stream struct {
 	config *reprise.StreamConfig // nil for the zero value; it is never changed
 	end    *reprise.End          // of a mark, Expires is when it ends; never changed
 	rare   *rare                 // nil if all of it is zero
-	places places
+	runs   runs
 
 	earliest, tail uint64
 	bytes          int64
@@ -30,6 +30,8 @@ type stream struct {
 	saved uint32 // number of the newest snapshot that has the stream or does not need it
 	name  uint16 // the length of the name
 	mark  bool
+
+	trimmed bool // it is in state.trimmed
 }
 
 // rare are fields of a reprise.StreamInfo.

@@ -91,8 +91,12 @@ func TestBatchTrimmedMeanwhileIsNotMoved(t *testing.T) {
 	appendTo(t, s, &info, 1, []byte("first"))
 	appendTo(t, s, &info, 1, []byte("second"))
 	st, seg := s.byKey.get(info.Key), s.active
+	if err := s.saveSnapshot(false); err != nil { // which begins another segment
+		t.Fatal(err)
+	}
 	var moves []record
-	for b := range st.places.all() {
+	p := seg.batches[st.id]
+	for b := range p.from(1) {
 		bytes := make([]byte, b.size)
 		if err := readAll(seg.file, bytes, int64(b.at)+sumBytes); err != nil {
 			t.Fatal(err)
