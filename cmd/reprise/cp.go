@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/internal/copytree"
 )
 
 // cpCmd copies a file or a directory to the server or from it.
@@ -106,4 +108,38 @@ func localTarget(target, name string) string {
 		return filepath.Join(target, name)
 	}
 	return target
+}
+
+// copyTree is cp -r. The target is the copy itself, whether or not it exists, so that repeating the command continues.
+func (c *cpCmd) copyTree(ctx context.Context, server *client.Client, opts *client.TransferOptions) error {
+	source, fromServer := remotePath(c.Source)
+	target, _ := remotePath(c.Target)
+	if c.Mode != "" {
+		return usage("cp: --mode cannot be combined with -r")
+	}
+	source = strings.TrimSuffix(source, "/")
+	copyTo := copytree.Down
+	if !fromServer {
+		copyTo = copytree.Up
+		if strings.HasSuffix(target, "/") {
+			target += filepath.Base(source)
+		}
+	}
+	sum, err := copyTo(ctx, server, source, target, opts)
+	return errors.Join(err, c.tell(sum))
+}
+
+// tell prints the summary.
+func (c *cpCmd) tell(sum *copytree.Summary) error {
+	if c.JSON {
+		return printObject(sum)
+	}
+	if c.Quiet {
+		return nil
+	}
+	for _, s := range sum.Skipped {
+		fmt.Fprintf(os.Stderr, "reprise: %q is not copied: %s\n", s.Path, s.Reason)
+	}
+	fmt.Fprintln(os.Stderr, "reprise:", sum)
+	return nil
 }

@@ -1,4 +1,5 @@
-package main
+// Package copytree copies directories to and from a server.
+package copytree
 
 import (
 	"context"
@@ -18,35 +19,36 @@ import (
 	"reprise/client"
 )
 
-// treeCopy copies a directory to or from the server, file by file. All local access goes through an os.Root, so that no
+// tree copies a directory to or from the server, file by file. All local access goes through an os.Root, so that no
 // link leads out of the directory.
-type treeCopy struct {
+type tree struct {
 	server *client.Client
 	opts   *client.TransferOptions
 	root   *os.Root // of the local directory
-	sum    treeSummary
-	dirs   []treeDir // whose modes are set at the end, for some do not allow writing
+	sum    Summary
+	dirs   []directory // whose modes are set at the end, for some do not allow writing
 }
 
-// treeDir is a directory that was made, by its path below the top.
-type treeDir struct{ rel, mode string }
+// directory is a directory that was made, by its path below the top.
+type directory struct{ rel, mode string }
 
-// treeSummary is the result of a copy.
-type treeSummary struct {
-	Files       int        `json:"files"`
-	Bytes       int64      `json:"bytes"`
-	Directories int        `json:"directories"`
-	Unchanged   int        `json:"unchanged"`
-	Skipped     []treeSkip `json:"skipped"`
+// Summary is the result of a copy: what was copied, and what was left out.
+type Summary struct {
+	Files       int    `json:"files"`
+	Bytes       int64  `json:"bytes"`
+	Directories int    `json:"directories"`
+	Unchanged   int    `json:"unchanged"`
+	Skipped     []Skip `json:"skipped"`
 }
 
-// treeSkip is an entry that was not copied.
-type treeSkip struct {
+// Skip is an entry that was not copied.
+type Skip struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
 }
 
-func (s *treeSummary) String() string {
+// String implements fmt.Stringer.
+func (s *Summary) String() string {
 	said := fmt.Sprintf("%d files (%d bytes) and %d directories copied, %d files unchanged",
 		s.Files, s.Bytes, s.Directories, s.Unchanged)
 	if len(s.Skipped) > 0 {
@@ -55,18 +57,18 @@ func (s *treeSummary) String() string {
 	return said
 }
 
-func (t *treeCopy) skip(name, reason string) {
-	t.sum.Skipped = append(t.sum.Skipped, treeSkip{name, reason})
+func (t *tree) skip(name, reason string) {
+	t.sum.Skipped = append(t.sum.Skipped, Skip{name, reason})
 }
 
 // copied counts a file.
-func (t *treeCopy) copied(file *client.File) {
+func (t *tree) copied(file *client.File) {
 	t.sum.Files++
 	t.sum.Bytes += file.Size
 }
 
 // up copies the local directory to a path of the server.
-func (t *treeCopy) up(ctx context.Context, target string) error {
+func (t *tree) up(ctx context.Context, target string) error {
 	err := fs.WalkDir(t.root.FS(), ".", func(rel string, e fs.DirEntry, err error) error {
 		if err == nil {
 			err = context.Cause(ctx)
@@ -83,7 +85,7 @@ func (t *treeCopy) up(ctx context.Context, target string) error {
 			if _, err := t.server.MakeDirectory(ctx, path.Join(target, rel), ""); err != nil {
 				return err
 			}
-			t.dirs = append(t.dirs, treeDir{rel, fmt.Sprintf("%04o", info.Mode().Perm())})
+			t.dirs = append(t.dirs, directory{rel, fmt.Sprintf("%04o", info.Mode().Perm())})
 			t.sum.Directories++
 			return nil
 		case !info.Mode().IsRegular():
@@ -101,7 +103,7 @@ func (t *treeCopy) up(ctx context.Context, target string) error {
 }
 
 // upFile copies a file to the server.
-func (t *treeCopy) upFile(ctx context.Context, rel string, info fs.FileInfo, target string) error {
+func (t *tree) upFile(ctx context.Context, rel string, info fs.FileInfo, target string) error {
 	f, err := t.root.Open(filepath.FromSlash(rel))
 	if err != nil {
 		return err
@@ -131,7 +133,7 @@ func (t *treeCopy) upFile(ctx context.Context, rel string, info fs.FileInfo, tar
 }
 
 // down copies a directory of the server into the existing local one. rel is "." at first.
-func (t *treeCopy) down(ctx context.Context, source, rel string) error {
+func (t *tree) down(ctx context.Context, source, rel string) error {
 	cursor := ""
 	for {
 		page, err := t.server.ListFiles(ctx, source, 1000, cursor)
@@ -149,7 +151,7 @@ func (t *treeCopy) down(ctx context.Context, source, rel string) error {
 	}
 }
 
-func (t *treeCopy) downEntry(ctx context.Context, file *client.File, dir string) error {
+func (t *tree) downEntry(ctx context.Context, file *client.File, dir string) error {
 	source := file.FullPath()
 	name := source[strings.LastIndexByte(source, '/')+1:]
 	rel := filepath.Join(dir, name)
@@ -164,7 +166,7 @@ func (t *treeCopy) downEntry(ctx context.Context, file *client.File, dir string)
 		if info, err := t.root.Lstat(rel); err != nil || !info.IsDir() {
 			return errors.Join(&fs.PathError{Op: "mkdir", Path: rel, Err: errors.New("something else is there")}, err)
 		}
-		t.dirs = append(t.dirs, treeDir{rel, file.Mode})
+		t.dirs = append(t.dirs, directory{rel, file.Mode})
 		t.sum.Directories++
 		return t.down(ctx, source, rel)
 	case file.Type != "file":
@@ -175,7 +177,7 @@ func (t *treeCopy) downEntry(ctx context.Context, file *client.File, dir string)
 }
 
 // downFile copies a file from the server. It is collected at the top of the local directory and moved to its place.
-func (t *treeCopy) downFile(ctx context.Context, file *client.File, rel string) error {
+func (t *tree) downFile(ctx context.Context, file *client.File, rel string) error {
 	there, err := t.root.Lstat(rel)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -209,7 +211,7 @@ func (t *treeCopy) downFile(ctx context.Context, file *client.File, rel string) 
 }
 
 // isSame reports whether the local file has the bytes of the server's.
-func (t *treeCopy) isSame(ctx context.Context, file *client.File, rel string, there fs.FileInfo) (bool, error) {
+func (t *tree) isSame(ctx context.Context, file *client.File, rel string, there fs.FileInfo) (bool, error) {
 	if !there.Mode().IsRegular() || there.Size() != file.Size {
 		return false, nil
 	}
@@ -227,7 +229,7 @@ func (t *treeCopy) isSame(ctx context.Context, file *client.File, rel string, th
 }
 
 // setModes sets the permissions of the local directories, innermost first.
-func (t *treeCopy) setModes() error {
+func (t *tree) setModes() error {
 	for _, dir := range slices.Backward(t.dirs) {
 		var mode uint32
 		if _, err := fmt.Sscanf(dir.mode, "%o", &mode); err != nil {
@@ -240,41 +242,42 @@ func (t *treeCopy) setModes() error {
 	return nil
 }
 
-// copyTree is cp -r. The target is the copy itself, whether or not it exists, so that repeating the command continues.
-func (c *cpCmd) copyTree(ctx context.Context, server *client.Client, opts *client.TransferOptions) error {
-	source, fromServer := remotePath(c.Source)
-	target, _ := remotePath(c.Target)
-	if c.Mode != "" {
-		return usage("cp: with -r each file keeps its permissions, and --mode says nothing")
-	}
-	source = strings.TrimSuffix(source, "/")
-	t := &treeCopy{server: server, opts: opts}
-	t.sum.Skipped = []treeSkip{}
+// Up copies the local directory source to a path of the server. The directory becomes target itself, so that the same
+// call continues after a failure. The summary holds what was done before an error.
+func Up(ctx context.Context, server *client.Client, source, target string, opts *client.TransferOptions) (
+	*Summary, error,
+) {
+	t := newCopy(server, opts)
 	var err error
-	if fromServer {
-		err = t.openTarget(target, path.Base(source))
-	} else {
-		if strings.HasSuffix(target, "/") {
-			target += filepath.Base(source)
-		}
-		t.root, err = os.OpenRoot(source)
-	}
-	if err != nil {
-		return err
+	if t.root, err = os.OpenRoot(source); err != nil {
+		return &t.sum, err
 	}
 	defer t.root.Close()
-	if fromServer {
-		if err = t.down(ctx, source, "."); err == nil {
-			err = t.setModes()
-		}
-	} else {
-		err = t.up(ctx, target)
+	return &t.sum, t.up(ctx, target)
+}
+
+// Down copies the directory source of the server to a local one, into target if that ends with a slash or a dot.
+func Down(ctx context.Context, server *client.Client, source, target string, opts *client.TransferOptions) (
+	*Summary, error,
+) {
+	t := newCopy(server, opts)
+	if err := t.openTarget(target, path.Base(source)); err != nil {
+		return &t.sum, err
 	}
-	return errors.Join(err, c.tell(&t.sum))
+	defer t.root.Close()
+	err := t.down(ctx, source, ".")
+	if err == nil {
+		err = t.setModes()
+	}
+	return &t.sum, err
+}
+
+func newCopy(server *client.Client, opts *client.TransferOptions) *tree {
+	return &tree{server: server, opts: opts, sum: Summary{Skipped: []Skip{}}}
 }
 
 // openTarget creates the local target directory of a tree.
-func (t *treeCopy) openTarget(target, name string) (err error) {
+func (t *tree) openTarget(target, name string) (err error) {
 	if strings.HasSuffix(target, "/") || filepath.Base(target) == "." || filepath.Base(target) == ".." {
 		target = filepath.Join(target, name)
 	}
@@ -283,19 +286,4 @@ func (t *treeCopy) openTarget(target, name string) (err error) {
 	}
 	t.root, err = os.OpenRoot(target)
 	return err
-}
-
-// tell prints the summary.
-func (c *cpCmd) tell(sum *treeSummary) error {
-	if c.JSON {
-		return printObject(sum)
-	}
-	if c.Quiet {
-		return nil
-	}
-	for _, s := range sum.Skipped {
-		fmt.Fprintf(os.Stderr, "reprise: %q is not copied: %s\n", s.Path, s.Reason)
-	}
-	fmt.Fprintln(os.Stderr, "reprise:", sum)
-	return nil
 }
