@@ -96,22 +96,38 @@ type kept struct {
 	fullSince, spoolFull time.Time
 }
 
-// append appends events, in parts where they wait for a follower.
+// append appends events, in parts where they wait for a follower or are much of what the stream keeps.
 func (r *Run) append(events []reprise.Event) error {
 	if r.dropped {
 		return nil
 	}
-	for r.hold != nil {
-		n := r.hold.fits(events)
-		if n == len(events) {
-			break
+	for {
+		n := r.part(events)
+		if r.hold != nil {
+			n = min(n, r.hold.fits(events[:n]))
 		}
 		if err := r.appendTogether(events[:n]); err != nil {
 			return err
 		}
-		events = events[n:]
+		if events = events[n:]; len(events) == 0 {
+			return nil
+		}
 	}
-	return r.appendTogether(events)
+}
+
+// keptParts is the number of appends, at least, that a stream keeps of those that are as large as they can be.
+const keptParts = 8
+
+// part returns how many events are appended together. A stream drops what it keeps by whole appends, so that one which
+// is as large as all that is kept would leave nothing to the next.
+func (r *Run) part(events []reprise.Event) int {
+	left := r.host.log.Retention(r.config).MaxBytes / keptParts
+	for i := range events {
+		if left -= int64(len(events[i].Data)); left < 0 && i > 0 {
+			return i
+		}
+	}
+	return len(events)
 }
 
 func (r *Run) appendTogether(events []reprise.Event) error {

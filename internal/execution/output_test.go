@@ -55,6 +55,34 @@ func TestOutputIsExact(t *testing.T) {
 	}
 }
 
+// TestWindowIsFilled: of output that comes at once, a stream keeps as much as it was told to, less one part.
+func TestWindowIsFilled(t *testing.T) {
+	const kept = 512 << 10
+	h := newHost(t, execution.Options{})
+	x := start(t, h, execution.Request{
+		Argv: []string{"sh", "-c", `head -c 4000000 /dev/zero`}, Retention: execution.Retention{MaxBytes: kept},
+	})
+	s, err := h.Stream(t.Context(), reprise.DefaultTenant, x.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for !errors.Is(err, reprise.ErrEnded) { // the window passes by this reader
+		reader, err2 := s.Reader(t.Context(), reprise.Tail())
+		if err2 != nil {
+			t.Fatal(err2)
+		}
+		_, err = reader.Next(t.Context())
+		reader.Close()
+	}
+	out, err := h.Output(t.Context(), reprise.DefaultTenant, x.ID, execution.Stdout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := out.Size() - out.First(); out.Size() != 4000000 || n > kept || n < kept*3/4 {
+		t.Errorf("%d of %d bytes are kept, of at most %d", n, out.Size(), kept)
+	}
+}
+
 func TestChannelsKeepTheirOrder(t *testing.T) {
 	h := newHost(t, execution.Options{})
 	x := start(t, h, execution.Request{

@@ -164,4 +164,9 @@ var boundMutants = []mutant{
 		old:  "	case <-ctx.Done():\n", new: "	case <-context.WithoutCancel(ctx).Done():\n",
 		pkg: "./internal/mcpserver", run: "TestToolsEndWithTheirClients",
 	},
+	{
+		name: "one append is as large as all that is kept", rule: "R4.2",
+		file: "internal/execution/append.go", old: "MaxBytes / keptParts", new: "MaxBytes",
+		pkg: "./internal/execution", run: "TestWindowIsFilled",
+	},
 }

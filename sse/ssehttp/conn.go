@@ -26,8 +26,10 @@ type conn struct {
 }
 
 func newConn(w http.ResponseWriter, reader *reprise.Reader, req Request, opts *Options) *conn {
-	c := &conn{w: w, form: opts.Form, sent: opts.Sent, shutdownRetry: opts.ShutdownRetry,
-		closeEvent: opts.CloseEvent}
+	c := &conn{
+		w: w, form: opts.Form, sent: opts.Sent, shutdownRetry: opts.ShutdownRetry,
+		closeEvent: opts.CloseEvent,
+	}
 	c.Init(w)
 	c.Reader, c.Silence, c.WriteTimeout = reader, opts.Heartbeat, opts.WriteTimeout
 	if len(req.Types) > 0 {
