@@ -97,6 +97,7 @@ var hiddenFlags = map[string]bool{
 	"tls-key":     true, "tls-client-ca": true, "hide": true,
 	"tls-cert": false, "oidc-issuer": false, "public-url": false, "otlp-endpoint": false, // everybody may know them
 	"readable": false, "writable": false, "files": false, // for commands and clients
+	"face": false, "relay": false, // paths of URLs
 }
 
 // TestEachFlagWithAPathIsHiddenOrNot walks the flags of serve.

@@ -26,7 +26,7 @@ type relayCmd struct {
 	Store  storeURL `default:"sqlite:" placeholder:"URL" help:"Where recordings are kept, as with serve, but not on a server that others share. Default: ${default}"`
 
 	storeKeys     `embed:""`
-	Key           []string      `sep:"none" placeholder:"RULE" help:"Where a request has the key by which it is passed on once: header:NAME, or json:/POINTER,/POINTER with pointers into a body of JSON. May be repeated; the first that finds a value counts. The header Idempotency-Key always does."`
+	Key           []string      `env:"-" sep:"none" placeholder:"RULE" help:"Where a request has the key by which it is passed on once: header:NAME, or json:/POINTER,/POINTER with pointers into a body of JSON. May be repeated; the first that finds a value counts. The header Idempotency-Key always does."`
 	Latest        string        `placeholder:"RULE" help:"What groups answers, such as json:/id for the chat of a request, with --latest-path."`
 	LatestPath    string        `placeholder:"PATH" help:"Path that answers GET with the newest answer of a group while it is under way, otherwise with 204; {key} stands for the value of --latest, as in /api/chat/{key}/stream."`
 	Cookie        []string      `sep:"none" placeholder:"NAME" help:"Cookie that says whose answer it is, beside Authorization. May be repeated. Default: all cookies."`

@@ -356,7 +356,7 @@ func waitersAskAgain(w *waiting) {
 	r.sees("id: ")
 	w.settle(1)
 	w.call(http.MethodDelete, "/v1/streams/s", "")
-	r.endsWith("retry: 250\n")
+	r.endsWith("retry: 250\nevent: removed\ndata: {\"code\":\"not_found\",\"detail\":\"the stream was removed\"}\n\n")
 	w.call(http.MethodPut, "/v1/streams/s", `{}`)
 	r.again(w.token)
 	w.settle(1)

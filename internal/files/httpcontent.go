@@ -12,8 +12,7 @@ import (
 	"reprise/internal/web"
 )
 
-// readFile answers with a file, or a range of it. Every byte of the answer belongs to the version in ETag: if the file
-// changes meanwhile, the answer ends early.
+// read answers with a file, or a range of it.
 func (a API) read(x *web.Exchange) error {
 	roots, err := a.For(x)
 	if err != nil {
@@ -24,17 +23,23 @@ func (a API) read(x *web.Exchange) error {
 		return err
 	}
 	defer content.Close()
-	h, size := x.W.Header(), content.File.Size
-	h.Set("ETag", content.File.ETag)
+	return content.Serve(x)
+}
+
+// Serve answers with the file, or the range of it that is asked for. Every byte of the answer belongs to the version in
+// ETag: if the file changes meanwhile, the answer ends early.
+func (c *Content) Serve(x *web.Exchange) error {
+	h, size := x.W.Header(), c.File.Size
+	h.Set("ETag", c.File.ETag)
 	h.Set("Accept-Ranges", "bytes")
-	if x.R.Header.Get("If-None-Match") == content.File.ETag {
+	if x.R.Header.Get("If-None-Match") == c.File.ETag {
 		x.W.WriteHeader(http.StatusNotModified)
 		return nil
 	}
 	part, status := web.Span{Length: size}, http.StatusOK
 	// If the condition does not hold, the answer is the whole file (RFC 9110, section 13.1.5). A date never holds.
 	condition := x.R.Header.Get("If-Range")
-	if header := x.RangeHeader(); header != "" && (condition == "" || condition == content.File.ETag) {
+	if header := x.RangeHeader(); header != "" && (condition == "" || condition == c.File.ETag) {
 		ranged, verdict := web.ParseRange(header, size)
 		switch verdict {
 		case web.RangeUnsatisfiable:
@@ -45,21 +50,21 @@ func (a API) read(x *web.Exchange) error {
 			h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", part.Start, part.Start+part.Length-1, size))
 		}
 	}
-	return a.send(x, content, part, status)
+	return c.send(x, part, status)
 }
 
-func (a API) send(x *web.Exchange, content *Content, part web.Span, status int) error {
+func (c *Content) send(x *web.Exchange, part web.Span, status int) error {
 	h := x.W.Header()
 	h.Set("Content-Type", web.Bytes)
 	h.Set("Content-Length", strconv.FormatInt(part.Length, 10))
-	h.Set("Last-Modified", content.File.Modified.UTC().Format(http.TimeFormat))
+	h.Set("Last-Modified", c.File.Modified.UTC().Format(http.TimeFormat))
 	x.AllowWrite()
 	x.W.WriteHeader(status)
 	if x.R.Method == http.MethodHead {
 		return nil
 	}
 	w := x.Steady(false)
-	in := io.NewSectionReader(content, part.Start, part.Length)
+	in := io.NewSectionReader(c, part.Start, part.Length)
 	n, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{in}, make([]byte, fileBuffer))
 	if err != nil || n != part.Length {
 		if errors.Is(err, ErrChanged) {

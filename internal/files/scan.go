@@ -44,7 +44,7 @@ func (in *root) scan(ctx context.Context, rel string, recursive bool, most int) 
 		return nil
 	}
 	if recursive {
-		err := in.walk(ctx, rel, func(_ *root, _ string, file *File) error { return add(file) })
+		err := in.walk(ctx, rel, maxDepth, func(_ *root, _ string, file *File) error { return add(file) })
 		return found, absentIsEmpty(err)
 	}
 	dir, names, err := in.names(rel)

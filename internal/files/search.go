@@ -56,7 +56,7 @@ func (r *Roots) Search(ctx context.Context, q Query) (Page, error) {
 	var page Page
 	last := ""
 	deadline := time.Now().Add(searchTime)
-	err = in.walk(ctx, rel, func(dir *root, name string, file *File) error {
+	err = in.walk(ctx, rel, maxDepth, func(dir *root, name string, file *File) error {
 		below := strings.TrimPrefix(strings.TrimPrefix(file.raw, in.join(rel)), "/")
 		if !isBehind(below, q.After) {
 			return nil
@@ -129,18 +129,20 @@ func findLine(ctx context.Context, dir *root, name, text string) (int, string) {
 	}
 }
 
-// walk calls visit for everything below a directory: the names of each directory in order, and a directory before its
-// entries. dir is the directory that contains name.
-func (in *root) walk(ctx context.Context, rel string, visit func(dir *root, name string, file *File) error) error {
+// walk calls visit for everything below a directory, levels deep: the names of each directory in order, and a directory
+// before its entries. dir is the directory that contains name.
+func (in *root) walk(ctx context.Context, rel string, levels int,
+	visit func(dir *root, name string, file *File) error,
+) error {
 	dir, names, err := in.names(rel)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	return in.walkIn(ctx, dir, rel, names, 0, visit)
+	return in.walkIn(ctx, dir, rel, names, min(levels, maxDepth), visit)
 }
 
-func (in *root) walkIn(ctx context.Context, dir *root, rel string, names []string, depth int,
+func (in *root) walkIn(ctx context.Context, dir *root, rel string, names []string, levels int,
 	visit func(dir *root, name string, file *File) error,
 ) error {
 	for _, name := range names {
@@ -156,18 +158,36 @@ func (in *root) walkIn(ctx context.Context, dir *root, rel string, names []strin
 		if err := visit(dir, name, &file); err != nil {
 			return err
 		}
-		if !info.IsDir() || depth == maxDepth {
+		if !info.IsDir() || levels <= 1 {
 			continue
 		}
 		sub, below, err := dir.names(name)
 		if err != nil {
 			continue // it is gone or not readable
 		}
-		err = in.walkIn(ctx, sub, at, below, depth+1, visit)
+		err = in.walkIn(ctx, sub, at, below, levels-1, visit)
 		sub.Close()
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Walk calls visit for the entries below a directory, levels deep: the names of each directory in order, and a
+// directory before its entries. Symbolic links are not followed. Walk stops at an error of visit and returns it.
+func (r *Roots) Walk(ctx context.Context, p string, levels int, visit func(*File) error) error {
+	in, rel, err := r.resolve("path", p)
+	if err != nil || levels <= 0 {
+		return err
+	}
+	var own error // of visit
+	err = in.walk(ctx, rel, levels, func(_ *root, _ string, file *File) error {
+		own = visit(file)
+		return own
+	})
+	if own != nil {
+		return own
+	}
+	return mapped(p, err)
 }

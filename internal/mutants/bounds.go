@@ -165,7 +165,7 @@ var boundMutants = []mutant{
 		pkg: "./internal/mcpserver", run: "TestToolsEndWithTheirClients",
 	},
 	{
-		name: "one append is as large as all that is kept", rule: "R4.2",
+		name: "one append is as large as all that is kept", rule: "R3.1",
 		file: "internal/execution/append.go", old: "MaxBytes / keptParts", new: "MaxBytes",
 		pkg: "./internal/execution", run: "TestWindowIsFilled",
 	},

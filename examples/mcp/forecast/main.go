@@ -136,15 +136,23 @@ type computer struct {
 	notes io.Writer
 }
 
+// wait waits unless the call is given up.
+func (c computer) wait(ctx context.Context, d time.Duration, city string) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		fmt.Fprintf(c.notes, "the forecast for %s is given up: %v\n", city, context.Cause(ctx))
+		return context.Cause(ctx)
+	}
+}
+
 // forecast knows nothing of connections, but that it may close the one that it is asked over.
 func (c computer) forecast(ctx context.Context, req *mcp.CallToolRequest, in place) (*mcp.CallToolResult, any, error) {
 	fmt.Fprintf(c.notes, "the forecast for %s is begun\n", in.City)
 	for day := 1; day <= 6; day++ {
-		select {
-		case <-time.After(c.day):
-		case <-ctx.Done():
-			fmt.Fprintf(c.notes, "the forecast for %s is given up: %v\n", in.City, context.Cause(ctx))
-			return nil, nil, context.Cause(ctx)
+		if err := c.wait(ctx, c.day, in.City); err != nil {
+			return nil, nil, err
 		}
 		if token := req.Params.GetProgressToken(); token != nil {
 			err := req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
@@ -156,7 +164,10 @@ func (c computer) forecast(ctx context.Context, req *mcp.CallToolRequest, in pla
 			}
 		}
 		if day == in.HangUp && day < 6 && req.Extra.CloseSSEStream != nil {
-			time.AfterFunc(c.day/2, func() { req.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{}) })
+			if err := c.wait(ctx, c.day/2, in.City); err != nil {
+				return nil, nil, err
+			}
+			req.Extra.CloseSSEStream(mcp.CloseSSEStreamArgs{})
 		}
 	}
 	fmt.Fprintf(c.notes, "the forecast for %s is done\n", in.City)

@@ -197,6 +197,9 @@ func refuse(w http.ResponseWriter, err error, p *problem.Problem) {
 	}
 	switch p.Code {
 	case problem.CodeInvalid:
+		if status == http.StatusRequestedRangeNotSatisfiable {
+			code = codeRange
+		}
 		if status == http.StatusUnprocessableEntity {
 			status = http.StatusBadRequest
 		}

@@ -1,8 +1,6 @@
 package execd
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -39,29 +37,8 @@ func (a API) replace(x *web.Exchange) error {
 		if c.Old == "" {
 			return badBody("%s: old is needed", p)
 		}
-		content, err := t.Content(x.R.Context(), at)
-		if err != nil {
-			return err
-		}
-		defer content.Close()
-		if content.File.Size > maxReplaced {
-			return runtimeError("%s has more than %d bytes", p, maxReplaced)
-		}
-		text, err := io.ReadAll(io.NewSectionReader(content, 0, content.File.Size))
-		if err != nil {
-			return err
-		}
-		n := bytes.Count(text, []byte(c.Old))
+		n, err := t.Replace(x.R.Context(), at, c.Old, c.New, maxReplaced)
 		counts[p] = replaced{n}
-		if n == 0 {
-			return nil
-		}
-		if len(text)+n*(len(c.New)-len(c.Old)) > maxReplaced {
-			return runtimeError("%s would have more than %d bytes", p, maxReplaced)
-		}
-		text = bytes.ReplaceAll(text, []byte(c.Old), []byte(c.New))
-		up := files.Upload{Path: at, Offset: -1, Size: int64(len(text))}
-		_, err = t.Write(x.R.Context(), up, bytes.NewReader(text))
 		return err
 	})
 	if err != nil {
@@ -161,36 +138,12 @@ func (a API) download(x *web.Exchange) error {
 	if byLine {
 		return sendLines(x, content, q.Get("offset"), q.Get("limit"))
 	}
-	return sendBytes(x, content, path.Base(at))
-}
-
-func sendBytes(x *web.Exchange, content *files.Content, name string) error {
-	size := content.File.Size
-	part, status := web.Span{Length: size}, http.StatusOK
-	h := x.W.Header()
-	if header := x.RangeHeader(); header != "" {
-		header, _, _ = strings.Cut(header, ",")
-		ranged, verdict := web.ParseRange(header, size)
-		switch verdict {
-		case web.RangeUnsatisfiable:
-			h.Set("Content-Range", fmt.Sprintf("bytes */%d", size))
-			return &refusal{http.StatusRequestedRangeNotSatisfiable, codeRange, fmt.Sprintf("there are %d bytes", size)}
-		case web.RangeGood:
-			part, status = ranged, http.StatusPartialContent
-			h.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", part.Start, part.Start+part.Length-1, size))
-		}
+	disposition := mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(at)})
+	x.W.Header().Set("Content-Disposition", disposition)
+	if first, _, several := strings.Cut(x.R.Header.Get("Range"), ","); several {
+		x.R.Header.Set("Range", first)
 	}
-	h.Set("Content-Type", web.Bytes)
-	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
-	h.Set("Content-Length", strconv.FormatInt(part.Length, 10))
-	x.AllowWrite()
-	x.W.WriteHeader(status)
-	in := io.NewSectionReader(content, part.Start, part.Length)
-	n, err := io.CopyBuffer(struct{ io.Writer }{x.Steady(false)}, in, make([]byte, 256<<10))
-	if err != nil || n != part.Length {
-		panic(http.ErrAbortHandler) // the client must see that this was not all
-	}
-	return nil
+	return content.Serve(x)
 }
 
 // sendLines answers with lines of a file, the first of which is 1, without their ends and with LF between them.
@@ -213,38 +166,8 @@ func sendLines(x *web.Exchange, content *files.Content, offset, limit string) er
 	x.W.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	x.AllowWrite()
 	x.W.WriteHeader(http.StatusOK)
-	in := bufio.NewReaderSize(io.NewSectionReader(content, 0, content.File.Size), 256<<10)
-	out := bufio.NewWriterSize(x.Steady(false), 256<<10)
-	if err := copyLines(out, in, first, most); err != nil || out.Flush() != nil {
-		panic(http.ErrAbortHandler)
-	}
-	return nil
-}
-
-// copyLines copies lines from a number on, at most so many of them if that is not negative.
-func copyLines(out *bufio.Writer, in *bufio.Reader, first, most int) error {
-	for number := 1; most < 0 || number < first+most; number++ {
-		begun, ended := false, false
-		for !ended {
-			piece, err := in.ReadSlice('\n')
-			if err != nil && !errors.Is(err, bufio.ErrBufferFull) && !errors.Is(err, io.EOF) {
-				return err
-			}
-			if len(piece) == 0 && !begun {
-				return nil // the file is over
-			}
-			ended = !errors.Is(err, bufio.ErrBufferFull)
-			if number >= first {
-				if !begun && number > first {
-					_ = out.WriteByte('\n')
-				}
-				if ended {
-					piece = bytes.TrimRight(piece, "\r\n")
-				}
-				_, _ = out.Write(piece) // Flush has the error
-			}
-			begun = true
-		}
+	if err := content.CopyLines(x.Steady(false), first, most); err != nil {
+		panic(http.ErrAbortHandler) // the client must see that this was not all
 	}
 	return nil
 }

@@ -2,12 +2,10 @@ package execd
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"os/user"
 	"path"
 	"strconv"
 	"time"
@@ -39,9 +37,7 @@ type permission struct {
 // tree is the files of the server as one sender sees them: by absolute paths.
 type tree struct {
 	*files.Roots
-	api    *API
-	owners map[int]string
-	groups map[int]string
+	api *API
 }
 
 func (a API) tree(x *web.Exchange) (*tree, error) {
@@ -51,7 +47,7 @@ func (a API) tree(x *web.Exchange) (*tree, error) {
 			http.StatusNotFound, codeNoFile, "no files are offered here; the server names directories with --files",
 		}
 	}
-	return &tree{roots, &a, map[int]string{}, map[int]string{}}, nil
+	return &tree{roots, &a}, nil
 }
 
 // locate returns the path of a file below a root.
@@ -92,33 +88,9 @@ func (t *tree) info(f *files.File) fileInfo {
 	}
 	return fileInfo{
 		Path: t.Absolute(f.Path), Type: kind, Size: f.Size, Modified: f.Modified.Time, Created: f.Modified.Time,
-		Owner: t.name(t.owners, f.UID, func(id string) (string, error) {
-			u, err := user.LookupId(id)
-			return nameOf(u, err, func() string { return u.Username })
-		}),
-		Group: t.name(t.groups, f.GID, func(id string) (string, error) {
-			g, err := user.LookupGroupId(id)
-			return nameOf(g, err, func() string { return g.Name })
-		}),
+		Owner: f.Owner(), Group: f.Group(),
 		Mode: mode,
 	}
-}
-
-func nameOf[T any](_ *T, err error, name func() string) (string, error) {
-	if err != nil {
-		return "", err
-	}
-	return name(), nil
-}
-
-// name returns the name of a user or a group, or its number as text.
-func (t *tree) name(known map[int]string, id int, look func(string) (string, error)) string {
-	if name, ok := known[id]; ok {
-		return name
-	}
-	name, _ := look(strconv.Itoa(id))
-	known[id] = cmp.Or(name, strconv.Itoa(id))
-	return known[id]
 }
 
 // mode returns permissions as Roots takes them, "" to leave them as they are.
@@ -358,7 +330,7 @@ func (a API) list(x *web.Exchange) error {
 	}
 	found := []fileInfo{}
 	if err == nil {
-		err = t.each(x.R.Context(), at, depth, func(f *files.File) error {
+		err = t.Walk(x.R.Context(), at, depth, func(f *files.File) error {
 			if len(found) == maxListed {
 				return errTooMany
 			}
@@ -370,36 +342,4 @@ func (a API) list(x *web.Exchange) error {
 		return fileError(err)
 	}
 	return x.Answer(http.StatusOK, found)
-}
-
-// each calls visit for the entries below a directory, in the order of their names, an entry before those below it.
-func (t *tree) each(ctx context.Context, at string, depth int, visit func(*files.File) error) error {
-	if depth == 0 {
-		return nil
-	}
-	for after := ""; ; {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		page, err := t.List(at, 1000, after)
-		if err != nil {
-			return err
-		}
-		for n := range page.Files {
-			f := &page.Files[n]
-			if err := visit(f); err != nil {
-				return err
-			}
-			if f.Type != files.TypeDirectory {
-				continue
-			}
-			err := t.each(ctx, path.Join(at, f.Name()), depth-1, visit)
-			if err != nil && !errors.Is(err, reprise.ErrNotFound) { // it is gone by now
-				return err
-			}
-		}
-		if after = page.Next; after == "" {
-			return nil
-		}
-	}
 }
