@@ -5,14 +5,14 @@ import { usePolled } from './hooks'
 import type { Execution, Quota } from './wire'
 
 /** The newest runs that are looked through for those that failed. */
-const lookedAt = 500
+const lookedAt = 200
 
 /** What runs now, what has failed today, and how much of the limits is used, in one line. */
 export function Glance({ onFilter }: { onFilter: (filter: Filter) => void }) {
   const { value: limits } = usePolled((signal) => get<{ quotas: Quota[] }>('/v1/quota', signal), 5000, [])
   const { value: ended } = usePolled(
     (signal) => get<{ executions: Execution[]; next_cursor: string }>(`/v1/executions?status=ended&limit=${lookedAt}`, signal),
-    5000,
+    10_000,
     [],
   )
   if (!limits || !ended) return null
