@@ -3,15 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
-	"strings"
-
-	"golang.org/x/term"
 
 	"reprise/client"
 	"reprise/cmd/reprise/internal/contexts"
@@ -60,14 +56,11 @@ func (*loginCmd) Help() string {
 	return `Asks for the token, or an API key, or reads a line from stdin that is no terminal; it is never an argument, which other users see. If the server accepts it, both are kept in contexts.json (mode 0600) in reprise of the user's directory for configuration, and the verbs use that server until "reprise context use" names another. --url, --token-file, REPRISE_URL and REPRISE_TOKEN go before it.`
 }
 
-// maxToken is larger than any token.
-const maxToken = 64 << 10
-
 // Run logs in.
 func (c *loginCmd) Run(ctx context.Context, asked *stops) error {
 	ctx, release := asked.context(ctx)
 	defer release()
-	token, err := readToken()
+	token, err := contexts.ReadToken(isTerminalFile(os.Stdin))
 	if err != nil {
 		return err
 	}
@@ -102,20 +95,6 @@ func (c *loginCmd) Run(ctx context.Context, asked *stops) error {
 		fmt.Fprintln(os.Stderr, "reprise: the token goes there over the network as it is, without TLS")
 	}
 	return nil
-}
-
-// readToken reads the token from the terminal without showing it, or a line of stdin.
-func readToken() (string, error) {
-	var text []byte
-	var err error
-	if isTerminalFile(os.Stdin) {
-		fmt.Fprint(os.Stderr, "Token: ")
-		text, err = term.ReadPassword(int(os.Stdin.Fd()))
-		fmt.Fprintln(os.Stderr)
-	} else {
-		text, err = io.ReadAll(io.LimitReader(os.Stdin, maxToken))
-	}
-	return strings.TrimSpace(string(text)), err
 }
 
 // contextCmd is about the servers that somebody has logged in to.

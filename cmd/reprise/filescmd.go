@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"reprise/client"
+	"reprise/cmd/reprise/internal/pages"
 )
 
 // filesCmd works on files of the server.
@@ -52,7 +53,7 @@ func showFiles(limit int, asJSON bool, get func(limit int, cursor string) (clien
 	if limit < 0 {
 		return usage("--limit %d: a number from 1, or 0 for all", limit)
 	}
-	all := pages(func(limit int, cursor string) ([]client.File, string, error) {
+	all := pages.All(func(limit int, cursor string) ([]client.File, string, error) {
 		page, err := get(limit, cursor)
 		return page.Files, page.NextCursor, err
 	}, limit)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"reprise/client"
+	"reprise/cmd/reprise/internal/pages"
 )
 
 // listCmd lists executions or other things.
@@ -113,34 +114,8 @@ func showAll[T any](asJSON bool, list []T, err error, row rowOf[T], heading ...s
 	}, row, heading...)
 }
 
-// pages yields the items of consecutive pages, one more than limit if there are as many.
-func pages[T any](get func(limit int, cursor string) ([]T, string, error), limit int) iter.Seq2[T, error] {
-	const most = 1000
-	if limit++; limit == 1 || limit > most {
-		limit = most
-	}
-	return func(yield func(T, error) bool) {
-		for cursor := ""; ; {
-			page, next, err := get(limit, cursor)
-			if err != nil {
-				var none T
-				yield(none, err)
-				return
-			}
-			for _, v := range page {
-				if !yield(v, nil) {
-					return
-				}
-			}
-			if cursor = next; cursor == "" {
-				return
-			}
-		}
-	}
-}
-
 func (c *listCmd) executions(ctx context.Context, server *client.Client) iter.Seq2[client.Execution, error] {
-	return pages(func(limit int, cursor string) ([]client.Execution, string, error) {
+	return pages.All(func(limit int, cursor string) ([]client.Execution, string, error) {
 		page, err := server.List(ctx, client.ExecutionQuery{
 			Session: c.Session, Status: c.Status, Labels: c.Label, Limit: limit, Cursor: cursor,
 		})
@@ -149,21 +124,21 @@ func (c *listCmd) executions(ctx context.Context, server *client.Client) iter.Se
 }
 
 func (c *listCmd) streams(ctx context.Context, server *client.Client) iter.Seq2[client.Stream, error] {
-	return pages(func(limit int, cursor string) ([]client.Stream, string, error) {
+	return pages.All(func(limit int, cursor string) ([]client.Stream, string, error) {
 		page, err := server.ListStreams(ctx, limit, cursor)
 		return page.Streams, page.NextCursor, err
 	}, c.Limit)
 }
 
 func (c *listCmd) sessions(ctx context.Context, server *client.Client) iter.Seq2[client.Session, error] {
-	return pages(func(limit int, cursor string) ([]client.Session, string, error) {
+	return pages.All(func(limit int, cursor string) ([]client.Session, string, error) {
 		page, err := server.ListSessions(ctx, limit, cursor)
 		return page.Sessions, page.NextCursor, err
 	}, c.Limit)
 }
 
 func (c *listCmd) mcpSessions(ctx context.Context, server *client.Client) iter.Seq2[client.MCPSession, error] {
-	return pages(func(limit int, cursor string) ([]client.MCPSession, string, error) {
+	return pages.All(func(limit int, cursor string) ([]client.MCPSession, string, error) {
 		page, err := server.ListMCPSessions(ctx, limit, cursor)
 		return page.Sessions, page.NextCursor, err
 	}, c.Limit)

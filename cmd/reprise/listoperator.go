@@ -8,12 +8,13 @@ import (
 	"strconv"
 
 	"reprise/client"
+	"reprise/cmd/reprise/internal/pages"
 )
 
 // This file has the lists of what an operator looks for: calls and tasks of MCP clients, and replicas.
 
 func (c *listCmd) mcpCalls(ctx context.Context, server *client.Client) iter.Seq2[client.MCPCall, error] {
-	return pages(func(limit int, cursor string) ([]client.MCPCall, string, error) {
+	return pages.All(func(limit int, cursor string) ([]client.MCPCall, string, error) {
 		page, err := server.ListMCPCalls(ctx, c.Calls, limit, cursor)
 		return page.Calls, page.NextCursor, err
 	}, c.Limit)
@@ -31,7 +32,7 @@ func mcpCallRow(call client.MCPCall) (json.RawMessage, []string) {
 }
 
 func (c *listCmd) tasks(ctx context.Context, server *client.Client) iter.Seq2[client.Task, error] {
-	return pages(func(limit int, cursor string) ([]client.Task, string, error) {
+	return pages.All(func(limit int, cursor string) ([]client.Task, string, error) {
 		page, err := server.ListTasks(ctx, limit, cursor)
 		return page.Tasks, page.NextCursor, err
 	}, c.Limit)
@@ -65,7 +66,7 @@ func taskRows(t *client.Task) [][2]string {
 }
 
 func (c *listCmd) replicas(ctx context.Context, server *client.Client) iter.Seq2[client.Replica, error] {
-	return pages(func(limit int, cursor string) ([]client.Replica, string, error) {
+	return pages.All(func(limit int, cursor string) ([]client.Replica, string, error) {
 		page, err := server.ListReplicas(ctx, limit, cursor)
 		return page.Replicas, page.NextCursor, err
 	}, c.Limit)

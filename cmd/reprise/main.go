@@ -38,6 +38,7 @@ type cli struct {
 	Config configCmd `group:"Server:" cmd:"" help:"Print the settings that serve would use, and the source of each."`
 
 	Run         runCmd         `group:"Executions and streams:" cmd:"" help:"Run a command on the server as if it ran here."`
+	Rerun       rerunCmd       `group:"Executions and streams:" cmd:"" help:"Run again what an execution has run."`
 	Follow      followCmd      `group:"Executions and streams:" cmd:"" help:"Show the output of an execution or the events of a stream, from the start or from a saved position."`
 	Attach      attachCmd      `group:"Executions and streams:" cmd:"" help:"Attach this terminal to the terminal of a running command."`
 	Logs        logsCmd        `group:"Executions and streams:" cmd:"" help:"Print the output of an execution so far, or the events of a stream."`

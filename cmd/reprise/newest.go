@@ -22,7 +22,7 @@ const lookUpTime = 10 * time.Second
 
 // abbreviating are the verbs whose first argument may be the beginning of an id. What is removed is never guessed.
 var abbreviating = []string{
-	"attach", "follow", "logs", "wait", "show", "input", "signal", "cancel", "retain", "artifacts",
+	"attach", "follow", "logs", "wait", "show", "input", "signal", "cancel", "retain", "artifacts", "rerun",
 }
 
 // wholeNames replaces the ids of a command line by the ids that they stand for: beginnings by the whole ids, and --last
@@ -71,7 +71,7 @@ func wholeNames(command *kong.Context) error {
 		}
 	}
 	switch {
-	case err != nil && slices.Contains([]string{"attach", "follow", "wait"}, verb.Name):
+	case err != nil && slices.Contains([]string{"attach", "follow", "rerun", "wait"}, verb.Name):
 		return ours(err) // other codes are those of commands
 	case err != nil:
 		return err

@@ -71,6 +71,11 @@ func (c *runCmd) Run(ctx context.Context, asked *stops) error {
 	if err != nil {
 		return err
 	}
+	return c.start(ctx, asked, request)
+}
+
+// start starts a request, and follows it unless it is detached.
+func (c *runCmd) start(ctx context.Context, asked *stops, request client.StartRequest) error {
 	if c.Detach {
 		ctx, release := asked.context(ctx)
 		defer release()

@@ -13,6 +13,7 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/cmd/reprise/internal/pages"
 	"reprise/internal/backoff"
 	"reprise/internal/durable"
 )
@@ -82,7 +83,7 @@ func (w *watching) prefix() error {
 
 // look follows the streams that are new, and forgets those that are gone.
 func (p *prefixWatch) look() error {
-	all := pages(func(limit int, cursor string) ([]client.Stream, string, error) {
+	all := pages.All(func(limit int, cursor string) ([]client.Stream, string, error) {
 		page, err := p.server.ListStreams(p.ctx, limit, cursor)
 		return page.Streams, page.NextCursor, err
 	}, 0)

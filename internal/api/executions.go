@@ -268,6 +268,27 @@ func (s *Server) showExecution(x *web.Exchange) error {
 	return x.Answer(http.StatusOK, showExecution(e))
 }
 
+// requestBody is the request of an execution.
+type requestBody struct {
+	Request execution.Request `json:"request"`
+	Missing []string          `json:"missing"`
+}
+
+func (s *Server) showRequest(x *web.Exchange) error {
+	id := x.R.PathValue("id")
+	if err := s.grants.MayRead(x, id); err != nil {
+		return err
+	}
+	req, missing, err := s.host.Requested(x.R.Context(), x.Who.Tenant, id)
+	if err != nil {
+		return err
+	}
+	if missing == nil {
+		missing = []string{}
+	}
+	return x.Answer(http.StatusOK, requestBody{req, missing})
+}
+
 // id returns the id of the execution or session in the path. It validates the id for methods that accept a missing
 // object.
 func id(x *web.Exchange) (string, error) {

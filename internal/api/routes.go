@@ -58,6 +58,7 @@ func (s *Server) executionRoutes(m *web.Mux) {
 	m.Handle("POST", "/v1/executions", identity.ScopeRun, []string{"hold"}, s.startExecution, web.Follows)
 	m.Handle("GET", "/v1/executions", identity.ScopeRead, list, s.listExecutions)
 	m.Handle("GET", "/v1/executions/{id}", identity.ScopeRead, nil, s.showExecution)
+	m.Handle("GET", "/v1/executions/{id}/request", identity.ScopeRead, nil, s.showRequest)
 	m.Handle("PATCH", "/v1/executions/{id}", identity.ScopeControl, nil, s.configureExecution)
 	m.Handle("DELETE", "/v1/executions/{id}", identity.ScopeControl, nil, s.removeExecution)
 	m.Handle("GET", "/v1/executions/{id}/events", web.OneStream, eventQuery, s.executionEvents, web.Follows)

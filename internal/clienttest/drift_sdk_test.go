@@ -6,7 +6,7 @@ package clienttest_test
 // unknownSchemas are in no client.
 var unknownSchemas = map[string]string{
 	"Drain": operators, "DrainRequest": operators,
-	"Boundary": operators, "Server": operators,
+	"Boundary": operators, "Server": operators, "KeptRequest": operators,
 	"AuditCheck": operators, "AuditRecord": operators, "CheckLine": operators, "Checked": operators,
 	"Health": operators, "Artifact": inMembers, "QuotaOf": inMembers,
 	"QuotaLimits": "an object of numbers", "QuotaName": text,
@@ -42,7 +42,7 @@ var unknownOperations = map[string]string{
 	"listMCPSessions": operators, "metrics": operators, "openAPI": operators,
 	"readAudit": operators, "readSeveral": "the console's tabs; loops of clients share a stream",
 	"readyz": operators, "showMCPSession": operators, "storeStats": operators, "sweepStore": operators,
-	"proveServer": goAlone, "showServer": operators,
+	"proveServer": goAlone, "showServer": operators, "showRequest": operators,
 	"login": "clients send the token", "logout": "clients send the token",
 }
 

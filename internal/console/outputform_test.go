@@ -52,10 +52,41 @@ func TestOutputIsShownAsAsked(t *testing.T) {
 	p.eval(`URL.createObjectURL = (blob) => (void blob.text().then((text) => (window.text = text)), "#")
 		HTMLAnchorElement.prototype.click = function () { window.named = this.download }`)
 	p.click("button", "both")
-	p.until(`window.named === "long.log" && text.startsWith("line 1\nline 2\n") &&
-		text.includes("problem\n") && text.endsWith("\nlast\n")`)
+	p.until(`(() => {
+		const [stdout, found] = [window.text?.replace("problem\n", ""), window.text?.includes("problem\n")]
+		return window.named === "long.log" && found && stdout.startsWith("line 1\nline 2\n") && stdout.endsWith("\nlast\n")
+	})()`)
 	p.reload() // the browser remembers how
 	p.output("last")
 	p.until(`document.querySelector("[aria-label=Times]").value === "absolute"`)
+	p.clean(s.url)
+}
+
+// TestGroupsAreFolded: a click on the line of a group folds what is in it, and a match in it unfolds it again.
+func TestGroupsAreFolded(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	s.run("grouped", `echo before; for g in build test; do echo "::group::$g"; seq -f "$g line %g" 50; echo ::endgroup::; done
+		echo after`, nil)
+	s.ended("grouped")
+	p := s.login(startBrowser(t), 1280, 800, "#/executions/grouped")
+	p.output("after")
+	p.click("button", "Fold groups")
+	shown := func(want string) {
+		p.until(`[...document.querySelectorAll(".term-row:not([hidden]) .term-text")].map((e) => e.textContent).join() === "` +
+			want + `"`)
+	}
+	shown("before,::group::build,::group::test,after,")
+	p.eval(`[...document.querySelectorAll(".term-text")].find((e) => e.textContent === "::group::build").click()`)
+	p.output("build line 20")
+	p.eval(`[...document.querySelectorAll(".term-text")].find((e) => e.textContent === "::group::build").click()`)
+	shown("before,::group::build,::group::test,after,")
+	if dir := *screenshots; dir != "" {
+		check(t, os.WriteFile(dir+"/run-folded.png", p.screenshot(), 0o600))
+	}
+	p.fill("[aria-label='Search output']", "test line 33")
+	p.text("1 line")
+	p.press("Enter")
+	p.until(`[...document.querySelectorAll(".term mark")].some((mark) => mark.textContent === "test line 33")`)
 	p.clean(s.url)
 }

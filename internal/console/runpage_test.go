@@ -69,6 +69,7 @@ func TestRunAgain(t *testing.T) {
 	s.call("POST", "/v1/executions", map[string]any{
 		"id": "first", "argv": []string{"printf", "%s|", "a b", "it's", "$HOME"}, "cwd": dir, "timeout": "90s",
 		"env": map[string]string{"SECRET": "x"}, "labels": map[string]string{"branch": "main"}, "session": "s1",
+		"limits": map[string]any{"output_bytes": 1_000_000}, "grace": "3s",
 	})
 	s.ended("first")
 	p := s.login(startBrowser(t), 1280, 800, "#/executions/first")
@@ -83,6 +84,12 @@ func TestRunAgain(t *testing.T) {
 		if fmt.Sprint(again[member]) != fmt.Sprint(first[member]) || again["id"] == "first" {
 			t.Errorf("%s: %v, and again %v", member, first[member], again[member])
 		}
+	}
+	asked := func(id string) string {
+		return fmt.Sprint(s.call("GET", "/v1/executions/"+id+"/request", nil)["request"])
+	}
+	if got, want := asked(id), asked("first"); got != want {
+		t.Errorf("asked for again: %s, first %s", got, want)
 	}
 	p.click("a", "Run again")
 	p.until(`document.querySelector("[name=command]")?.value.includes("printf")`)

@@ -146,8 +146,5 @@ func (h *Host) keepArtifacts(ctx context.Context, info *reprise.StreamInfo) erro
 // isStartedBy reports whether the stream of an execution is that of a request with this configuration. Retention and
 // labels may have been changed since; Meta has a digest of the whole request.
 func isStartedBy(info *reprise.StreamInfo, config *reprise.StreamConfig) bool {
-	if info.Revision == 0 {
-		return info.Config.EqualButAccount(*config)
-	}
 	return digestOf(&info.Config) == digestOf(config)
 }

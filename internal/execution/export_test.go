@@ -20,3 +20,8 @@ func (h *Host) NoteForTest(ctx context.Context, tenant reprise.Tenant, req Reque
 
 // DieForTest makes the Host append nothing more, as if its process had died.
 func (h *Host) DieForTest() { h.giveUp(reprise.ErrClosed) }
+
+// StreamForTest returns the key and the configuration of the stream of a request.
+func (h *Host) StreamForTest(tenant reprise.Tenant, req Request) (reprise.StreamKey, reprise.StreamConfig) {
+	return keyOf(tenant, req.ID), h.config(&req)
+}

@@ -44,8 +44,12 @@ type meta struct {
 	// Interpreter is the id of the interpreter that runs the code.
 	Interpreter string `json:"interpreter,omitempty"`
 	// KillOnDisconnect tells other replicas that followers count.
-	KillOnDisconnect bool   `json:"kill_on_disconnect,omitempty"`
-	Digest           string `json:"digest,omitempty"`
+	KillOnDisconnect bool `json:"kill_on_disconnect,omitempty"`
+	// Asked has the other members of the request that are kept, nil if it had none. Missing names members that it had
+	// and that are not kept; the names of variables are in EnvNames.
+	Asked   *Request `json:"asked,omitempty"`
+	Missing []string `json:"missing,omitempty"`
+	Digest  string   `json:"digest,omitempty"`
 }
 
 // Limits of the public part, so that it fits into a Meta even if each byte takes six in JSON.
@@ -81,6 +85,7 @@ func describe(req *Request) meta {
 		}
 		m.EnvNames = append(m.EnvNames, command.Shorten(name, shownName))
 	}
+	m.ask(req, slices.Equal(m.EnvNames, named))
 	return m
 }
 

@@ -158,7 +158,7 @@ func (h *Host) createStream(ctx context.Context, r *Run) (s *reprise.Stream, cre
 	s, created, err = h.log.CreateWith(ctx, reprise.CreateOptions{Owner: r.owner}, r.key, r.config)
 	if errors.Is(err, reprise.ErrConflict) {
 		changed, info, unknown := lookUp(ctx, h.log, r.key)
-		if unknown == nil && changed != nil && info.Revision > 0 && isStartedBy(&info, &r.config) {
+		if unknown == nil && changed != nil && isStartedBy(&info, &r.config) {
 			s, err = changed, nil
 		}
 	}

@@ -12,6 +12,23 @@ var operationMutants = []mutant{
 		pkg:  "./internal/api", run: "TestPatchNeedsControl",
 	},
 	{
+		name: "code and input are kept with the request", rule: "docs/protocol.md, request",
+		file: "internal/execution/asked.go",
+		old:  "Shell: req.Shell, StdinOpen", new: "Stdin: req.Stdin, Env: req.Env, Shell: req.Shell, StdinOpen",
+		pkg: "./internal/execution", run: "TestRequestIsKeptWithoutSecrets",
+	},
+	{
+		name: "a request of an earlier version is another one", rule: "docs/decisions/0078",
+		file: "internal/execution/start.go",
+		old:  "changed != nil && isStartedBy(&info", new: "changed != nil && info.Revision > 0 && isStartedBy(&info",
+		pkg: "./internal/execution", run: "TestRequestOfAnEarlierVersionIsFound",
+	},
+	{
+		name: "a variable of the first run is left out", rule: "reprise rerun --help",
+		file: "cmd/reprise/rerun.go", old: "return isEnv && given", new: "return isEnv && (given || true)",
+		pkg: "./cmd/reprise", run: "TestScripts/rerun",
+	},
+	{
 		name: "a changed execution is another one for its request", rule: "G9",
 		file: "internal/execution/configure.go", old: "	return digestOf(&info.Config) == digestOf(config)",
 		new: "	return info.Config.EqualButAccount(*config)",

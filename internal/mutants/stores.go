@@ -354,4 +354,10 @@ var storeMutants = []mutant{
 		file: "store/memstore/store.go", old: "	s.closed = true\n	for", new: "	for",
 		pkg: "./store/memstore", run: conformance + "close",
 	},
+	{
+		name: "a cluster of Valkey is taken for one server", rule: "docs/storage-redis.md",
+		file: "store/redisstore/open.go", old: "cmp.Or(info[\"redis_mode\"], info[\"server_mode\"])",
+		new: "cmp.Or(info[\"redis_mode\"])",
+		pkg: "./store/redisstore", run: "TestModeOfTheServer",
+	},
 }

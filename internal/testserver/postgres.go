@@ -64,8 +64,16 @@ func StartPostgres(opts *PostgresOptions) (*PostgresServer, error) {
 	return s, nil
 }
 
-// postgresBinary finds a program of PostgreSQL, where Debian puts it or in PATH.
+// postgresBinary finds a program of PostgreSQL: in the folder that REPRISE_POSTGRES names, where Debian puts it, or in
+// PATH.
 func postgresBinary(name string) (string, error) {
+	if dir := os.Getenv("REPRISE_POSTGRES"); dir != "" {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); err != nil {
+			return "", fmt.Errorf("%w: %s", ErrMissing, path)
+		}
+		return path, nil
+	}
 	found, err := filepath.Glob("/usr/lib/postgresql/*/bin/" + name)
 	if err == nil && len(found) > 0 {
 		return found[len(found)-1], nil

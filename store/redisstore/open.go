@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,7 +68,7 @@ func (s *Store) inspect(ctx context.Context) error {
 	if major, err := strconv.Atoi(strings.SplitN(info["redis_version"], ".", 2)[0]); err != nil || major < oldest {
 		return fmt.Errorf("%w: version %q, %d.0 or newer is needed", reprise.ErrInvalid, info["redis_version"], oldest)
 	}
-	s.cluster = info["redis_mode"] == "cluster"
+	s.cluster = isCluster(info)
 	if s.cluster && s.opts.Wait > 0 {
 		return fmt.Errorf("%w: wait is not for a cluster", reprise.ErrInvalid)
 	}
@@ -145,6 +146,12 @@ func (s *Store) restartKeeps(ctx context.Context) (bool, error) {
 		}
 	}
 	return err == nil && len(all) > 0, err
+}
+
+// isCluster reports whether the section "server" of INFO is that of a member of a cluster. Valkey calls the mode by
+// another name.
+func isCluster(info map[string]string) bool {
+	return cmp.Or(info["redis_mode"], info["server_mode"]) == "cluster"
 }
 
 // parseInfo parses the answer of INFO.

@@ -1,5 +1,6 @@
 import { useEffect, useMemo, useReducer, useState } from 'preact/hooks'
 import { ExecutionList, type Filter } from './executionlist'
+import { Glance } from './glance'
 import { bytes, commandOf, count, duration, ranFor } from './format'
 import { useMedia, usePolled, useTick, useTitle } from './hooks'
 import { LinkFor } from './may'
@@ -59,6 +60,7 @@ export function ExecutionsPage({ query }: { query: URLSearchParams }) {
           New run
         </LinkFor>
       </div>
+      {session === '' && <Glance onFilter={setFilter} />}
       <ProblemBox problem={problem} />
       <Table rows={rows} onNearEnd={text === '' ? older : undefined} />
       {value && rows.length === 0 && !wanting && <Nothing filtered={text !== '' || filter !== 'all'} />}

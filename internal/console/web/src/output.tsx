@@ -1,10 +1,11 @@
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks'
 import { download, downloadBoth } from './api'
 import { bytes, copyText, count, plural, stampOf, stateOf } from './format'
 import { useAction, useChanges } from './hooks'
 import { ProblemBox } from './parts'
 import { hrefs } from './route'
 import { SearchBox } from './searchbox'
+import { Folds } from './term/folds'
 import { Search } from './term/search'
 import { View } from './term/view'
 import { Timeline } from './timeline'
@@ -50,7 +51,7 @@ export function Output({ watch, execution, query }: { watch: Watch; execution: E
   })
   useEffect(() => {
     const { screen } = watch
-    const drawn = new View(box.current!, screen, {
+    const drawn = new View(box.current!, screen, new Folds(screen), {
       onFollow: setFollowing,
       href: (line) => hrefOf(watch, id, line, line),
       stamp: (line) =>
@@ -183,6 +184,7 @@ function Toolbar({ watch, id, picked, search, view, following, onFollow, form, o
         {copied}
       </span>
       <span class="grow" />
+      <FoldButton watch={watch} view={view} />
       <select aria-label="Times" value={form.stamps} onChange={(event) => onForm({ ...form, stamps: event.currentTarget.value as Stamps })}>
         <option value="off">No times</option>
         <option value="relative">Since start</option>
@@ -220,6 +222,27 @@ function Toolbar({ watch, id, picked, search, view, following, onFollow, form, o
       ))}
       <ProblemBox problem={save.problem} onClose={save.clear} />
     </div>
+  )
+}
+
+/** Folds all groups of lines, or unfolds them, where the output has groups. */
+function FoldButton({ watch, view }: Pick<ToolbarProps, 'watch' | 'view'>) {
+  const [, redraw] = useReducer((n: number) => n + 1, 0)
+  useChanges((changed) => watch.subscribe(changed), 500, [watch])
+  const folds = view.current?.folds
+  if (!folds?.any) return null
+  return (
+    <button
+      type="button"
+      aria-pressed={folds.anyFolded}
+      onClick={() => {
+        folds.foldAll(!folds.anyFolded)
+        view.current?.request()
+        redraw(0)
+      }}
+    >
+      Fold groups
+    </button>
   )
 }
 

@@ -33,6 +33,7 @@ export function SessionsPage() {
       {value && rows.length === 0 && (
         <Empty title={text === '' ? 'No sessions' : 'Nothing matches'}>
           {text === '' && <p>A run that names a session is listed here with the others of that name.</p>}
+          {text === '' && <pre class="mono">reprise run --session build-7 -- make test</pre>}
         </Empty>
       )}
     </section>

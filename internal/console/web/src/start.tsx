@@ -5,7 +5,7 @@ import { useAction, usePolled, useTitle } from './hooks'
 import { Needs } from './may'
 import { Field, ProblemBox, caret } from './parts'
 import { hrefs } from './route'
-import type { Execution, StartRequest } from './wire'
+import type { Execution, KeptRequest, StartRequest } from './wire'
 
 /** Runs to look at, for somebody who is new. */
 const samples: [string, string][] = [
@@ -27,18 +27,18 @@ const hour = 3_600_000
 /** A form that starts a run: an empty one, or that of a run that is there. */
 export function StartPage({ again }: { again: string }) {
   const path = pathOf('executions', again)
-  const { value, problem } = usePolled(async (signal) => (again ? get<Execution>(path, signal) : undefined), hour, [path])
+  const { value, problem } = usePolled(async (signal) => (again ? Promise.all([get<Execution>(path, signal), get<KeptRequest>(`${path}/request`, signal)]) : undefined), hour, [path])
   useTitle('New run')
   return (
     <section class="page page-form">
       <h1>New run</h1>
       <ProblemBox problem={problem} />
-      {(value || !again) && <Needs scope="run"><Form earlier={value} /></Needs>}
+      {(value || !again) && <Needs scope="run"><Form earlier={value?.[0]} kept={value?.[1]} /></Needs>}
     </section>
   )
 }
 
-function Form({ earlier }: { earlier: Execution | undefined }) {
+function Form({ earlier, kept }: { earlier: Execution | undefined; kept: KeptRequest | undefined }) {
   const [command, setCommand] = useState(earlier ? commandOf(earlier) : '')
   const [id] = useState(randomID) // sent again with each try: a run whose answer was lost is not started twice
   const [open, setOpen] = useState(false)
@@ -46,7 +46,7 @@ function Form({ earlier }: { earlier: Execution | undefined }) {
   const field = useRef<HTMLTextAreaElement>(null)
   useEffect(() => caret(field.current), [])
   const start = useAction(async (form: HTMLFormElement) => {
-    const request = requestOf(new FormData(form), id, open, tty)
+    const request = requestOf(new FormData(form), id, open, tty, kept?.request)
     if (earlier?.argv && command === commandOf(earlier)) {
       delete request.command
       request.argv = earlier.argv
@@ -114,7 +114,7 @@ function Form({ earlier }: { earlier: Execution | undefined }) {
         <input type="checkbox" checked={open || tty} disabled={tty} onChange={(event) => setOpen(event.currentTarget.checked)} />
         <span>Keep stdin open, to type into it</span>
       </label>
-      {earlier && <p class="soft">Isolation, network and limits are the server's own, whatever the earlier run had.</p>}
+      {kept && <p class="soft">{restOf(kept)}</p>}
       <ProblemBox problem={start.problem} onClose={start.clear} />
       <p class="actions">
         <button type="submit" class="primary" disabled={start.busy}>
@@ -132,9 +132,18 @@ function Form({ earlier }: { earlier: Execution | undefined }) {
 /** Labels as the form takes them. */
 const textOf = (labels: Record<string, string> | null | undefined) => Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`).join(' ')
 
-function requestOf(form: FormData, id: string, open: boolean, tty: boolean): StartRequest {
+/** What is said of what the form does not show. */
+function restOf({ missing }: KeptRequest): string {
+  const gone = missing.filter((name) => !name.startsWith('env'))
+  const kept = 'Isolation, network, limits and kept files are those of the earlier run.'
+  return gone.length === 0 ? kept : `${kept} The server has not kept all of its ${gone.join(', ')}.`
+}
+
+/** The request that the form describes; what it does not show is that of an earlier one. */
+function requestOf(form: FormData, id: string, open: boolean, tty: boolean, earlier?: KeptRequest['request']): StartRequest {
   const text = (name: string) => String(form.get(name) ?? '').trim()
-  const request: StartRequest = { id, command: text('command') }
+  const { argv: _argv, cwd: _cwd, timeout: _timeout, session: _session, labels: _labels, stdin_open: _open, tty: _tty, ...rest } = earlier ?? {}
+  const request: StartRequest = { ...rest, id, command: text('command') }
   const env = pairs(text('env').split('\n'))
   const labels = pairs(text('labels').split(/\s+/))
   if (text('cwd')) request.cwd = text('cwd')

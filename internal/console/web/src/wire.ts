@@ -70,6 +70,12 @@ export interface StartRequest {
   labels?: Record<string, string>
 }
 
+/** What was asked for with an execution, and the names of what is not kept of it. */
+export interface KeptRequest {
+  request: Omit<StartRequest, 'id'>
+  missing: string[]
+}
+
 export interface Stream {
   name: string
   status: 'open' | 'ended'

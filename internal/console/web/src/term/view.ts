@@ -1,4 +1,5 @@
 import { type Query, drawLine } from './draw'
+import type { Folds } from './folds'
 import { runs } from './row'
 import type { Screen } from './screen'
 import { stderr, styleOf } from './style'
@@ -60,6 +61,7 @@ export class View {
   constructor(
     private readonly box: HTMLElement,
     private readonly screen: Screen,
+    readonly folds: Folds,
     private readonly options: ViewOptions,
   ) {
     this.space.className = 'term-space'
@@ -98,9 +100,10 @@ export class View {
   /** Scrolls so that a line is in the middle. */
   show(line: number): void {
     this.following = false
+    this.folds.reveal(line)
     this.layOut()
     const visible = this.height / this.rowHeight
-    this.scrollTo(this.offsetOf(Math.max(0, line - visible / 2)))
+    this.scrollTo(this.offsetOf(Math.max(0, this.folds.indexOf(line) - visible / 2)))
     this.request()
   }
 
@@ -128,6 +131,12 @@ export class View {
   private readonly clicked = (event: MouseEvent) => {
     const link = (event.target as HTMLElement).closest('a')
     const row = this.pool.find(({ number }) => number === link)
+    const group = this.pool.find(({ text }) => text.contains(event.target as Node))
+    if (group && this.folds.at(group.line) && getSelection()?.isCollapsed !== false) {
+      this.folds.toggle(group.line)
+      this.options.onFollow(false) // the line stays where it is
+      this.follow(false)
+    }
     if (!row || event.ctrlKey || event.metaKey) return
     event.preventDefault()
     this.options.onPick(row.line, event.shiftKey)
@@ -141,7 +150,7 @@ export class View {
 
   /** The height of all lines in pixels, and how many lines there are beyond what can be seen. */
   private layOut(): void {
-    const total = Math.min(this.screen.length * this.rowHeight, maxHeight)
+    const total = Math.min(this.folds.length * this.rowHeight, maxHeight)
     if (total === this.total) return
     this.total = total
     this.space.style.height = `${total}px`
@@ -149,8 +158,8 @@ export class View {
 
   /** Pixels for each line that is scrolled. */
   private get scale(): number {
-    const lines = this.screen.length - this.height / this.rowHeight
-    if (this.screen.length * this.rowHeight <= maxHeight || lines <= 0) return this.rowHeight
+    const lines = this.folds.length - this.height / this.rowHeight
+    if (this.folds.length * this.rowHeight <= maxHeight || lines <= 0) return this.rowHeight
     return (maxHeight - this.height) / lines
   }
 
@@ -160,6 +169,7 @@ export class View {
 
   private draw(): void {
     this.frames++
+    this.folds.advance()
     if (this.drawn === '') this.rowHeight = Number.parseFloat(getComputedStyle(this.box).lineHeight) || 19
     this.layOut()
     const { height } = this
@@ -167,18 +177,18 @@ export class View {
     const { scrollTop } = this.box
     const top = scrollTop / this.scale
     const first = Math.max(0, Math.floor(top))
-    const count = Math.min(Math.ceil(height / this.rowHeight) + spare, this.screen.length - first)
-    const now = `${first} ${count} ${this.screen.version} ${this.screen.dropped} ${this.query} ${this.picked} ${height} ${this.wrap} ${this.stamps}`
+    const count = Math.min(Math.ceil(height / this.rowHeight) + spare, this.folds.length - first)
+    const now = `${first} ${count} ${this.screen.version} ${this.screen.dropped} ${this.query} ${this.picked} ${height} ${this.wrap} ${this.stamps} ${this.folds.version}`
     const changed = now !== this.drawn
     if (changed) {
       this.drawn = now
-      for (let i = 0; i < count; i++) this.drawRow((this.pool[i] ??= this.newRow()), first + i)
+      for (let i = 0; i < count; i++) this.drawRow((this.pool[i] ??= this.newRow()), this.folds.lineOf(first + i))
       this.pool.forEach(({ row }, i) => (row.hidden = i >= count))
     }
     let above = (top - first) * this.rowHeight
     if (this.wrap) {
       // The scrollbar stands for lines, of which some are higher than others. The last one ends where the view does.
-      const last = this.screen.length - height / this.rowHeight
+      const last = this.folds.length - height / this.rowHeight
       above = ((top - first) * (this.pool[0]?.row.offsetHeight ?? 0)) || 0
       if (top >= last - 1) above = Math.max(above, this.lines.offsetHeight - height)
     }
@@ -219,7 +229,8 @@ export class View {
     number.inert = !isLine
     stamp.textContent = isLine ? this.options.stamp(line) : ''
     const [from, to] = this.picked
-    row.className = `term-row${hasStderr(content, styles) ? ' is-stderr' : ''}${line >= from && line <= to ? ' is-picked' : ''}`
+    const group = this.folds.at(line)
+    row.className = `term-row${hasStderr(content, styles) ? ' is-stderr' : ''}${line >= from && line <= to ? ' is-picked' : ''}${group ? ` is-${group}` : ''}`
     drawLine(text, content, styles, this.query)
     if (content.length > this.widest) this.widen(content)
   }
