@@ -147,6 +147,11 @@ var rowMutants = []mutant{
 		pkg: "./internal/mcpserver/relay", run: "TestReadsAreSentAgain",
 	},
 	{
+		name: "a window whose holder was stopped hangs", rule: "docs/mcp-hosts.md",
+		file: "internal/mcpserver/relay/post.go", old: "func() { stop(errSilent) })", new: "func() {})",
+		pkg: "./internal/mcpserver/relay", run: "TestStoppedServerIsNamed",
+	},
+	{
 		name: "calls that only read are not sent again", rule: "docs/mcp-hosts.md",
 		file: "internal/mcpserver/relay/post.go", old: "reads && sent < maxSent)", new: "reads && sent < 1)",
 		pkg: "./internal/mcpserver/relay", run: "TestReadsAreSentAgain",
