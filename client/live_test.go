@@ -373,6 +373,11 @@ func TestStreamsOfTheRealServer(t *testing.T) {
 	if err != nil || showErr != nil || len(list.Streams) != 1 || shown.Outcome != "completed" || shown.Events != 2 {
 		t.Errorf("%+v, %v, %+v, %v", list, err, shown, showErr)
 	}
+	for i, after := range []string{"earliest", ""} {
+		if trimmed, err := c.TrimStream(ctx, name, after); err != nil || trimmed.Events != []uint64{2, 0}[i] {
+			t.Errorf("trimmed after %q: %+v, %v", after, trimmed, err)
+		}
+	}
 	if err := c.RemoveStream(ctx, name); err != nil {
 		t.Error(err)
 	}

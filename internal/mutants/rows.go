@@ -147,9 +147,35 @@ var rowMutants = []mutant{
 		pkg: "./internal/mcpserver/relay", run: "TestReadsAreSentAgain",
 	},
 	{
+		name: "a window whose holder was stopped hangs", rule: "docs/mcp-hosts.md",
+		file: "internal/mcpserver/relay/post.go", old: "func() { stop(errSilent) })", new: "func() {})",
+		pkg: "./internal/mcpserver/relay", run: "TestStoppedServerIsNamed",
+	},
+	{
 		name: "calls that only read are not sent again", rule: "docs/mcp-hosts.md",
 		file: "internal/mcpserver/relay/post.go", old: "reads && sent < maxSent)", new: "reads && sent < 1)",
 		pkg: "./internal/mcpserver/relay", run: "TestReadsAreSentAgain",
+	},
+	{
+		name: "a session is not resumed by Mcp-Last-Event-Id", rule: "docs/compatibility.md",
+		file: "mcp/mcphttp/serve.go",
+		old:  "cmp.Or(r.Header.Get(headerEventID), r.Header.Get(headerResume))",
+		new:  "cmp.Or(r.Header.Get(headerEventID))",
+		pkg:  "./mcp/mcphttp", run: "TestResumeByMcpLastEventID",
+	},
+	{
+		name: "last_event_id null is no last_event_id", rule: "docs/mcp-tools.md",
+		file: "internal/mcpserver/arguments.go",
+		old:  "	e.given = true\n",
+		new:  "",
+		pkg:  "./internal/mcpserver", run: "TestSandboxShapes",
+	},
+	{
+		name: "ended background processes go unsaid", rule: "docs/mcp-tools.md",
+		file: "internal/mcpserver/request.go",
+		old:  "	if processes == 0 {",
+		new:  "	if processes >= 0 {",
+		pkg:  "./internal/mcpserver", run: "TestEndedBackgroundProcessesAreNamed",
 	},
 	{
 		name: "tools ignore how much is to be kept", rule: "docs/mcp-tools.md",

@@ -5,6 +5,41 @@ package main
 // typeScriptMutants are faults in the TypeScript client. The rule is of docs/clients.md.
 var typeScriptMutants = []mutant{
 	{
+		name: "TypeScript: a call whose process has died is answered with nothing", rule: "R8.11",
+		file: "sdk/typescript/src/mcp-serve.ts",
+		old:  "        for (const id of calls ?? []) write(response, lost(id))\n",
+		new:  "",
+		pkg:  "./sdk/typescript/test/mcp.test.ts", run: "a call whose process has died",
+	},
+	{
+		name: "TypeScript: a resumed response leaves the one before open", rule: "R8.11",
+		file: "sdk/typescript/src/mcp-serve.ts",
+		old:  "    before?.destroy()\n    this.carriers.set",
+		new:  "    this.carriers.set",
+		pkg:  "./sdk/typescript/test/mcp.test.ts", run: "a resumed response takes over",
+	},
+	{
+		name: "TypeScript: an answered call is lost as well", rule: "R8.11",
+		file: "sdk/typescript/src/mcp-serve.ts",
+		old:  "          if (answers(message)) calls?.delete(message.id)\n",
+		new:  "",
+		pkg:  "./sdk/typescript/test/mcp.test.ts", run: "a resumed response ends with the answer",
+	},
+	{
+		name: "TypeScript: an answer that was seen is forgotten", rule: "R8.11",
+		file: "sdk/typescript/src/mcp-serve.ts",
+		old:  "      await this.forget(calls, stream, cursor, types)\n",
+		new:  "",
+		pkg:  "./sdk/typescript/test/mcp.test.ts", run: "a call whose answer the client has seen",
+	},
+	{
+		name: "TypeScript: a position that is gone is unknown", rule: "R8.11",
+		file: "sdk/typescript/src/mcp-serve.ts",
+		old:  "      if (!hasCode(error, 'cursor_expired', 'epoch_changed')) return unknown()\n",
+		new:  "      if (here) return unknown()\n",
+		pkg:  "./sdk/typescript/test/mcp.test.ts", run: "positions that the store does not have",
+	},
+	{
 		name: "TypeScript: the event with which a loop is left counts as handled", rule: "client rule 1",
 		file: "sdk/typescript/src/follow.ts",
 		old:  "    this.given = this.series = undefined\n    if (!this.finished) {\n",

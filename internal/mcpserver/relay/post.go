@@ -69,7 +69,7 @@ func (b *relay) post(ctx context.Context, m *mcphttp.Message, modern bool) (*htt
 		} else if m.Method != "initialize" {
 			b.sessionHeaders(r.Header)
 		}
-		response, err := b.http.Do(r)
+		response, err := b.do(r)
 		if unsent(err) && p.wait(ctx, b.opts.GiveUp, 0) {
 			continue
 		}
@@ -79,6 +79,48 @@ func (b *relay) post(ctx context.Context, m *mcphttp.Message, modern bool) (*htt
 		}
 		return response, err
 	}
+}
+
+// errSilent means that the server accepts connections and says nothing, as a process does that was stopped.
+var errSilent = errors.New("the MCP server is there and says nothing: its process may be stopped (SIGCONT lets it go on), or its machine overloaded")
+
+// do sends a request. It gives up, also while the body is read, when nothing comes for Options.Silence.
+func (b *relay) do(r *http.Request) (*http.Response, error) {
+	ctx, stop := context.WithCancelCause(r.Context())
+	silent := time.AfterFunc(b.opts.Silence, func() { stop(errSilent) })
+	response, err := b.http.Do(r.WithContext(ctx))
+	if err != nil {
+		silent.Stop()
+		if errors.Is(context.Cause(ctx), errSilent) {
+			err = errSilent
+		}
+		stop(nil)
+		return nil, err
+	}
+	response.Body = &heardBody{ReadCloser: response.Body, silent: silent, after: b.opts.Silence, stop: stop}
+	return response, nil
+}
+
+// heardBody is a body each byte of which begins the silence anew.
+type heardBody struct {
+	io.ReadCloser
+	silent *time.Timer
+	after  time.Duration
+	stop   context.CancelCauseFunc
+}
+
+func (h *heardBody) Read(p []byte) (int, error) {
+	n, err := h.ReadCloser.Read(p)
+	if n > 0 {
+		h.silent.Reset(h.after)
+	}
+	return n, err
+}
+
+func (h *heardBody) Close() error {
+	h.silent.Stop()
+	defer h.stop(nil)
+	return h.ReadCloser.Close()
 }
 
 // unsent reports whether err means that nothing was sent, because there was no connection.
@@ -249,7 +291,7 @@ func (b *relay) deliver(m *mcphttp.Message, response *mcphttp.Message, again boo
 func (b *relay) exchange(ctx context.Context, m *mcphttp.Message, modern, again bool) error {
 	number := b.sessionNumber()
 	response, err := b.post(ctx, m, modern)
-	if err != nil && again && !unsent(err) {
+	if err != nil && again && !unsent(err) && !errors.Is(err, errSilent) {
 		return errLost
 	}
 	if err != nil && !unsent(err) {
@@ -283,7 +325,7 @@ func (b *relay) exchange(ctx context.Context, m *mcphttp.Message, modern, again 
 		return errors.New("the connection to the MCP server broke before the response, and cannot be resumed; whether the request was carried out is not known")
 	}
 	err = s.resume(ctx, number)
-	if err != nil && again {
+	if err != nil && again && !errors.Is(err, errSilent) {
 		return errLost
 	}
 	return err

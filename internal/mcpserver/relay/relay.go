@@ -7,6 +7,7 @@ package relay
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,6 +34,9 @@ type Options struct {
 	// GiveUp limits how long a server that cannot be reached is retried before a request is answered with an error.
 	// Default: 1 minute.
 	GiveUp time.Duration
+	// Silence is after how long without a byte a server counts as stopped: it sends a heartbeat every 15 s. Default:
+	// 45 s.
+	Silence time.Duration
 	// Logger logs errors. Default: silent.
 	Logger *slog.Logger
 }
@@ -73,6 +77,7 @@ func Run(ctx context.Context, in io.Reader, out io.Writer, opts *Options) error 
 	if b.opts.GiveUp == 0 {
 		b.opts.GiveUp = time.Minute
 	}
+	b.opts.Silence = cmp.Or(b.opts.Silence, 45*time.Second)
 	if b.opts.Logger == nil {
 		b.opts.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -37,8 +37,10 @@ type fixture struct {
 	away     atomic.Bool
 	token    string
 
-	stuck chan struct{} // a call of peek or poke waits for the end of its server
-	calls atomic.Int64  // of them
+	silence time.Duration
+	hangs   chan struct{} // requests wait for its end, without a byte; nil: they do not
+	stuck   chan struct{} // a call of peek or poke waits for the end of its server
+	calls   atomic.Int64  // of them
 
 	mu      sync.Mutex
 	handler *mcphttp.Handler
@@ -127,6 +129,13 @@ func (w *fixture) pass(out http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	handler := w.handler
 	w.mu.Unlock()
+	w.mu.Lock()
+	hangs := w.hangs
+	w.mu.Unlock()
+	if hangs != nil {
+		<-hangs
+		return
+	}
 	switch {
 	case w.away.Load():
 		out.WriteHeader(http.StatusServiceUnavailable)
@@ -167,7 +176,7 @@ func (w *fixture) client(version string) *mcp.ClientSession {
 	go func() {
 		err := relay.Run(context.Background(), in, out,
 			&relay.Options{
-				URL: w.web.URL, Token: w.token, GiveUp: 5 * time.Second,
+				URL: w.web.URL, Token: w.token, GiveUp: 5 * time.Second, Silence: w.silence,
 				HTTPClient: &http.Client{Transport: &http.Transport{}},
 			})
 		out.Close()
@@ -327,6 +336,31 @@ func TestReadsAreSentAgain(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestStoppedServerIsNamed: a server that accepts connections and says nothing, as one that was stopped, does not hang
+// its clients.
+func TestStoppedServerIsNamed(t *testing.T) {
+	for _, version := range []string{"2025-11-25", "2026-07-28"} {
+		t.Run(version, func(t *testing.T) {
+			w := newFixture(t)
+			w.silence = 300 * time.Millisecond
+			session := w.client(version)
+			w.mu.Lock()
+			w.hangs = make(chan struct{})
+			w.mu.Unlock()
+			if _, err := session.ListTools(t.Context(), nil); err == nil {
+				t.Error("answered")
+			}
+			w.mu.Lock()
+			close(w.hangs)
+			w.hangs = nil
+			w.mu.Unlock()
+			if _, err := session.ListTools(t.Context(), nil); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

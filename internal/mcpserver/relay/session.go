@@ -185,6 +185,9 @@ func (s *stream) resume(ctx context.Context, number int) error {
 			return errors.New("the MCP server has forgotten the session; whether the request was carried out is not known")
 		}
 		response, err := s.get(ctx)
+		if errors.Is(err, errSilent) {
+			return fmt.Errorf("%w; whether the request was carried out is not known", err)
+		}
 		if err != nil {
 			continue
 		}
@@ -216,7 +219,7 @@ func (s *stream) get(ctx context.Context) (*http.Response, error) {
 		r.Header.Set(headerLastID, s.last)
 	}
 	s.b.sessionHeaders(r.Header)
-	return s.b.http.Do(r)
+	return s.b.do(r)
 }
 
 // listen relays the messages of the server that belong to no request while the session exists.

@@ -310,6 +310,8 @@ def test_streams_and_tickets(server: Server, kind: str) -> None:
         assert name in [s.name for s in call(streams.list).items]
         changed = call(streams.configure, name, retention={"max_events": 2, "max_age": 3600}, labels={"c": "d", "a": None})
         assert (changed.labels, changed.retention, changed.events) == ({"c": "d"}, {"max_events": 2, "max_age": "1h0m0s"}, 2)
+        assert call(streams.trim, name, after=events[4].cursor).events == 1
+        assert (call(streams.trim, name).events, call(streams.page, name).events) == (0, [])
         call(streams.remove, name)
         assert name not in [s.name for s in call(streams.list).items]
 

@@ -232,6 +232,9 @@ test('streams: create, publish, page, follow, end, remove', async () => {
   assert.ok((await reprise.streams.list()).streams.some((stream) => stream.name === name))
   const changed = await reprise.streams.configure(name, { retention: { max_events: 2 }, labels: { a: null, c: 'd' } })
   assert.deepEqual([changed.labels, changed.events, changed.retention.max_events], [{ c: 'd' }, 2, 2])
+  const [kept] = (await reprise.streams.page(name)).events
+  assert.equal((await reprise.streams.trim(name, { after: kept!.cursor })).events, 1)
+  assert.equal((await reprise.streams.trim(name)).events, 0)
   await reprise.streams.remove(name)
   await assert.rejects(reprise.streams.show(name), { code: 'not_found' })
 })
