@@ -100,11 +100,11 @@ func (c *counted) Read(p []byte) (int, error) {
 // restoreCmd creates a store from a backup.
 type restoreCmd struct {
 	File string   `arg:"" type:"existingfile" help:"The backup."`
-	To   storeURL `arg:"" optional:"" help:"The store to restore into, which must be empty, or @FILE for a file with its URL. Default: the file in the data directory."`
+	To   storeURL `arg:"" optional:"" help:"The store to restore into, which must be empty, or @FILE for a file with its URL. Default: that of the data directory."`
 
 	quietly `embed:""`
 
-	Data string `placeholder:"DIR" help:"Data directory that sqlite: without a path means. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
+	Data string `placeholder:"DIR" help:"Data directory that log: and sqlite: without a path mean. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
 	JSON bool   `name:"json" help:"Print lines of JSON: progress, what failed, and the result."`
 }
 
@@ -124,7 +124,7 @@ func (c *restoreCmd) Run(ctx context.Context, asked *stops) error {
 	place := storePlace{Data: c.Data}
 	_, base := storeurl.Split(c.To.url)
 	if base == "" {
-		base = "sqlite:"
+		base = storeurl.Default(place.dataDir())
 	}
 	if isArchive(base) {
 		return usage("%s: a backup is not restored into an archive", storeurl.Redact(base))

@@ -25,7 +25,7 @@ type doctorCmd struct {
 
 	Listen string   `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address that the server would listen on. Default: ${default}."`
 	Data   string   `default:"${state}" placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
-	Store  storeURL `default:"sqlite:" placeholder:"URL" help:"Store of the server; @FILE reads the URL from a file. Default: ${default}"`
+	Store  storeURL `placeholder:"URL" help:"Store of the server; @FILE reads the URL from a file. Default: what is in the data directory."`
 	JSON   bool     `name:"json" help:"Print each finding as a line of JSON."`
 }
 
@@ -47,7 +47,8 @@ func (c *doctorCmd) Run(ctx context.Context, asked *stops) error {
 		boundary.Range = new(isolation.UserRange) // of which nobody is given a user here
 	}
 	findings := doctor.Run(ctx, &doctor.Options{
-		Listen: c.Listen, Data: c.Data, OpenStore: c.openStore, InUse: datadir.ErrInUse, Waiting: c.waiting(),
+		Listen: c.Listen, Data: c.Data, Store: storeurl.Text(data, c.Store.in(data).url), OpenStore: c.openStore,
+		InUse: datadir.ErrInUse, Waiting: c.waiting(),
 		Isolation: &boundary, Refused: refused, LimitCommand: c.LimitCommand,
 	})
 	for _, f := range findings {
@@ -122,12 +123,13 @@ func (c *doctorCmd) openStore(ctx context.Context) error {
 }
 
 func (c *doctorCmd) tryStore(ctx context.Context, dir *datadir.Dir) error {
-	if file, ok := storeurl.Path(dir.Path, c.Store.url); ok {
+	url := c.Store.in(dir.Path).url
+	if file, ok := storeurl.Path(dir.Path, url); ok {
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 	}
-	store, err := storeurl.OpenIn(ctx, dir.Path, c.Store.url, &storeurl.Options{Keys: c.file(c.Data)})
+	store, err := storeurl.OpenIn(ctx, dir.Path, url, &storeurl.Options{Keys: c.file(c.Data)})
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ type gatewayCmd struct {
 	Config string   `placeholder:"FILE" help:"YAML file with several upstreams, each at its own path, instead of one upstream on the command line."`
 	Listen string   `default:"127.0.0.1:7071" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
 	Data   string   `default:"${gatewayState}" placeholder:"DIR" help:"Data directory: store, token and keys. Default: reprise/gateway in $$XDG_STATE_HOME or ~/.local/state."`
-	Store  storeURL `default:"sqlite:" placeholder:"URL" help:"Where sessions and streams are kept, as with serve; @FILE reads the URL from a file. Default: ${default}"`
+	Store  storeURL `placeholder:"URL" help:"Where sessions and streams are kept, as with serve; @FILE reads the URL from a file. Default: what is in the data directory, and log: in a new one."`
 
 	upstreamFlags     `embed:"" group:"Upstream:"`
 	keptFlags         `embed:"" group:"Sessions and answers:"`

@@ -38,7 +38,7 @@ type keyPlace struct {
 	Server    connect `embed:""`
 
 	Data  string   `placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
-	Store storeURL `placeholder:"URL" help:"Store of the server; @FILE reads the URL from a file. Default: sqlite:"`
+	Store storeURL `placeholder:"URL" help:"Store of the server; @FILE reads the URL from a file. Default: what is in the data directory."`
 	JSON  bool     `name:"json" help:"Print lines of JSON."`
 }
 

@@ -33,7 +33,7 @@ type mcpCmd struct {
 	TokenFile string `placeholder:"FILE" help:"File with the token of that server. Default: REPRISE_TOKEN, or the token file in the data directory."`
 
 	Data    string   `default:"${state}" placeholder:"DIR" help:"Data directory: store and keys. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
-	Store   storeURL `default:"sqlite:" placeholder:"URL" help:"Where events are kept, as for serve; @FILE reads the URL from a file. Default: ${default}"`
+	Store   storeURL `placeholder:"URL" help:"Where events are kept, as for serve; @FILE reads the URL from a file. Default: what is in the data directory, and log: in a new one."`
 	Secrets string   `placeholder:"DIR" help:"Directory of the keys that sign cursors. Default: the data directory."`
 
 	MaxRunning int           `placeholder:"N" help:"Maximum number of running executions; others wait. Default: 64."`

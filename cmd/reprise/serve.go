@@ -24,7 +24,7 @@ type serveCmd struct {
 	Config string   `placeholder:"FILE" help:"YAML file with settings: flags without their dashes, such as max-running: 8. Flags and the environment override it. Default: none."`
 	Listen string   `default:"127.0.0.1:7070" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
 	Data   string   `default:"${state}" placeholder:"DIR" help:"Data directory: store, token and keys. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
-	Store  storeURL `default:"sqlite:" placeholder:"URL" help:"Where events are kept: sqlite: (a file in the data directory), sqlite:PATH, log: (a directory in it; experimental), log:DIR, memory:, or a server that replicas share: redis://, rediss://, postgres:// or nats://; with compress+, encrypt+, retry+, cache+ or prefix(NAME)+ in front. @FILE reads the URL from a file that only its owner may read. Default: ${default}"`
+	Store  storeURL `placeholder:"URL" help:"Where events are kept: log: (a directory in the data directory), log:DIR, sqlite: (a file in it), sqlite:PATH, memory:, or a server that replicas share: redis://, rediss://, postgres:// or nats://; with compress+, encrypt+, retry+, cache+ or prefix(NAME)+ in front. @FILE reads the URL from a file that only its owner may read. Default: sqlite: if the data directory has its file, which earlier versions began with, and otherwise log:."`
 
 	storageFlags    `embed:"" group:"Storage:"`
 	replicaFlags    `embed:"" group:"Replicas:"`

@@ -84,6 +84,7 @@ type telemetryFlags struct {
 
 // settings are the options of the server that the flags describe.
 func (c *serveCmd) settings(ctx context.Context, logger *slog.Logger) (*node.Options, error) {
+	c.Store = c.Store.in(c.Data)
 	if err := checkShared(&c.replicaFlags, c.Store, c.Data, c.Auth == "token"); err != nil {
 		return nil, err
 	}
@@ -168,6 +169,7 @@ func (c *serveCmd) secretPaths() []string {
 
 // settings are the options of the gateway that the flags describe, in front of the upstreams at routes.
 func (c *gatewayCmd) settings(logger *slog.Logger) (*node.Options, error) {
+	c.Store = c.Store.in(c.Data)
 	if err := checkShared(&c.replicaFlags, c.Store, c.Data, c.Auth == "token"); err != nil {
 		return nil, err
 	}
@@ -208,6 +210,7 @@ func (c *gatewayCmd) settings(logger *slog.Logger) (*node.Options, error) {
 
 // settings are the options of a server for the windows of one data directory.
 func (c *mcpCmd) settings(logger *slog.Logger) (*node.Options, error) {
+	c.Store = c.Store.in(c.Data)
 	replicas := replicaFlags{Secrets: c.Secrets}
 	if err := checkShared(&replicas, c.Store, c.Data, false); err != nil {
 		return nil, err

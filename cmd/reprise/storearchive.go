@@ -24,7 +24,7 @@ type storeArchiveCmd struct {
 	From storeURL `arg:"" help:"The store, for example sqlite: for that of --data, or @FILE for a file with its URL."`
 	Dest string   `arg:"" help:"The archive: file:DIR, s3://BUCKET/PREFIX?endpoint=URL&region=REGION, or kafka://HOST:PORT,HOST:PORT/TOPIC?tls=true."`
 
-	Data      string         `default:"${state}" placeholder:"DIR" help:"Data directory that sqlite: without a path means. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
+	Data      string         `default:"${state}" placeholder:"DIR" help:"Data directory that log: and sqlite: without a path mean. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
 	OlderThan time.Duration  `placeholder:"DURATION" help:"Archive streams that ended at least this long ago. Default: all ended streams."`
 	Remove    bool           `help:"Remove each stream from the store once it is archived."`
 	Tenant    reprise.Tenant `placeholder:"TENANT" help:"Archive only the streams of this tenant."`

@@ -38,14 +38,14 @@ type storePlace struct {
 
 	Place storeURL `arg:"" optional:"" name:"store-url" help:"The store: a URL, or @FILE for a file with the URL. Default: that of --store."`
 	Data  string   `placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
-	Store storeURL `placeholder:"URL" help:"Store of the server; @FILE reads the URL from a file. Default: sqlite:"`
+	Store storeURL `placeholder:"URL" help:"Store of the server; @FILE reads the URL from a file. Default: what is in the data directory."`
 	JSON  bool     `name:"json" help:"Print lines of JSON."`
 
 	unchecked bool // see storeurl.Options.Unchecked
 }
 
 // url is the URL of the store.
-func (p *storePlace) url() string { return cmp.Or(p.Place.url, p.Store.url, "sqlite:") }
+func (p *storePlace) url() string { return cmp.Or(p.Place.url, p.Store.in(p.dataDir()).url) }
 
 // use opens the store that is there already, for as long as do takes.
 func (p *storePlace) use(ctx context.Context, asked *stops, do func(context.Context, reprise.Store) error) error {

@@ -21,7 +21,7 @@ type storeCopyCmd struct {
 	From storeURL `arg:"" help:"The store to copy, for example sqlite: for that of --data, or @FILE for a file with its URL."`
 	To   storeURL `arg:"" help:"The store to copy to, or @FILE for a file with its URL."`
 
-	Data     string         `default:"${state}" placeholder:"DIR" help:"Data directory that sqlite: without a path means. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
+	Data     string         `default:"${state}" placeholder:"DIR" help:"Data directory that log: and sqlite: without a path mean. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
 	Tenant   reprise.Tenant `placeholder:"TENANT" help:"Copy only the streams of this tenant."`
 	Parallel int            `default:"16" placeholder:"N" help:"Streams to copy at a time. Default: ${default}."`
 	JSON     bool           `name:"json" help:"Print lines of JSON: progress, what failed, and the result."`

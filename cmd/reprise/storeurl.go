@@ -69,5 +69,13 @@ func readStoreURL(path string) (string, error) {
 	return string(text), nil
 }
 
+// in returns the store that u means with a data directory: without a URL, the one that is there.
+func (u storeURL) in(data string) storeURL {
+	if u.url == "" {
+		u.url = storeurl.Default(data)
+	}
+	return u
+}
+
 // String returns the URL without the parts that may hold a password.
 func (u storeURL) String() string { return storeurl.Redact(u.url) }

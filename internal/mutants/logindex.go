@@ -94,6 +94,12 @@ var logIndexMutants = []mutant{
 		pkg:  "./cmd/reprise", run: "TestScripts/store_move",
 	},
 	{
+		name: "a directory of SQLite begins with a log", rule: "an existing directory goes on",
+		file: "internal/storeurl/place.go", old: "filepath.Join(dir, names[\"sqlite\"])); err == nil {",
+		new: "filepath.Join(dir, names[\"sqlite\"])); err == nil && false {",
+		pkg: "./internal/storeurl", run: "TestDefault",
+	},
+	{
 		name: "an export has what is no longer kept", rule: "store export: the window",
 		file: "internal/upkeep/export.go", old: "				if e.Seq <= after || e.Seq > info.Tail {",
 		new: "				if false {",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -12,6 +13,15 @@ import (
 
 // names is where the stores lie in a data directory whose URLs name no path, by the schemes of these URLs.
 var names = map[string]string{"sqlite": "reprise.db", "log": "log"}
+
+// Default returns the URL of the store in a data directory for which nobody has named one: SQLite if its file is there,
+// with which earlier versions began, and otherwise the log.
+func Default(dir string) string {
+	if _, err := os.Stat(filepath.Join(dir, names["sqlite"])); err == nil {
+		return "sqlite:"
+	}
+	return "log:"
+}
 
 // OpenIn is Open for a URL that may name no path: the store then lies in a data directory. The errors name the flags of
 // the program.

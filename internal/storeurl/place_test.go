@@ -22,3 +22,21 @@ func TestPaths(t *testing.T) {
 		}
 	}
 }
+
+// TestDefault: a data directory goes on with the store that it began with, and a new one begins with the log.
+func TestDefault(t *testing.T) {
+	dir := t.TempDir()
+	want := func(want string) {
+		t.Helper()
+		if url := storeurl.Default(dir); url != want {
+			t.Errorf("%s, want %s", url, want)
+		}
+	}
+	want("log:")
+	for _, base := range []string{"log:", "sqlite:"} {
+		store, err := storeurl.OpenIn(t.Context(), dir, base, nil)
+		check(t, err)
+		check(t, store.Close())
+		want(base) // SQLite where both are
+	}
+}

@@ -58,12 +58,12 @@ type server interface {
 const promoted = "redis-promoted"
 
 func storeNames() []string {
-	return []string{"memory", "sqlite", "redis", promoted, "postgres", "nats", restored}
+	return []string{"memory", "log", "sqlite", "redis", promoted, "postgres", "nats", restored}
 }
 
 // diskSizes are small, so that disks fill quickly.
 var diskSizes = map[string]int64{
-	"sqlite": 128 << 20, "redis": 256 << 20, promoted: 256 << 20, "postgres": 512 << 20,
+	"log": 128 << 20, "sqlite": 128 << 20, "redis": 256 << 20, promoted: 256 << 20, "postgres": 512 << 20,
 	"nats": 256 << 20, restored: 256 << 20,
 }
 
@@ -78,8 +78,8 @@ func openEngine(name, dir string) (engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if name == "sqlite" {
-		return &embedded{disk: d}, nil
+	if name == "log" || name == "sqlite" {
+		return &embedded{scheme: name, disk: d}, nil
 	}
 	r := &remote{disk: d}
 	if err := d.within(func() error { return r.start(name) }); err != nil {
@@ -103,10 +103,13 @@ func (memory) faults() []fault    { return nil }
 func (memory) restore() error     { return nil }
 func (memory) close() error       { return nil }
 
-// embedded is SQLite in the server's process.
-type embedded struct{ disk *disk }
+// embedded is the log or SQLite in the server's process.
+type embedded struct {
+	scheme string
+	disk   *disk
+}
 
-func (e *embedded) storeURL() string   { return "sqlite:" + filepath.Join(e.disk.dir, "db") }
+func (e *embedded) storeURL() string   { return e.scheme + ":" + filepath.Join(e.disk.dir, "db") }
 func (e *embedded) shared() bool       { return false }
 func (e *embedded) mayLose() bool      { return false }
 func (e *embedded) canLose() bool      { return false }

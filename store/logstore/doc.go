@@ -1,5 +1,5 @@
 // Package logstore keeps streams in a directory of append-only files. It is an embedded store that writes each event
-// once. It is experimental; package sqlitestore is the default.
+// once, and the default of the server.
 //
 // Acknowledged events are on the disk: each commit is one write and one fdatasync for all waiting calls. Only one
 // process at a time can use the directory. The states of all streams are in memory, their batches and the places of

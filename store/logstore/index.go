@@ -256,11 +256,9 @@ func (s *Store) restoreIndex(seg *segment, old *index) error {
 	if done {
 		return nil
 	}
-	found := map[uint64]places{}
+	found := map[uint64]*places{}
 	whole, err := seg.scan(func(r *record, b *batch) {
-		p := found[r.id]
-		p.add(b)
-		found[r.id] = p
+		placesOf(found, r.id).add(b)
 	})
 	if err != nil {
 		return fmt.Errorf("segment %d: %w", seg.number, err)

@@ -35,6 +35,16 @@ type places struct {
 	older  *[][]byte // the chunks before
 }
 
+// placesOf returns the places of a stream, to be added to.
+func placesOf(streams map[uint64]*places, id uint64) *places {
+	p := streams[id]
+	if p == nil {
+		p = &places{}
+		streams[id] = p
+	}
+	return p
+}
+
 // chunkBatches is the number of batches of a full chunk.
 const chunkBatches = 64
 
@@ -140,6 +150,9 @@ func in(chunk []byte) iter.Seq[batch] {
 // from yields the batch that holds the event seq, if there is one, and those after it.
 func (p *places) from(seq uint64) iter.Seq[batch] {
 	return func(yield func(batch) bool) {
+		if p == nil { // the segment has none of the stream
+			return
+		}
 		full := p.full()
 		i := max(0, sort.Search(len(full), func(i int) bool { return firstOf(full[i]) > seq })-1)
 		if p.newest != nil && firstOf(p.newest) <= seq {

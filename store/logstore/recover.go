@@ -139,7 +139,7 @@ func (s *Store) openSegment(number uint64) (seg *segment, begun bool, err error)
 		}
 	}()
 	seg = &segment{
-		number: uint32(number), name: segmentName(number), end: headerBytes, file: f, batches: map[uint64]places{},
+		number: uint32(number), name: segmentName(number), end: headerBytes, file: f, batches: map[uint64]*places{},
 	}
 	seg.users.Store(1)
 	size, err := f.size()

@@ -23,7 +23,7 @@ type segment struct {
 
 	// batches is the index of the segment by stream, if it is in memory, and index the one on the disk otherwise. They
 	// are guarded by Store.mu, as is unwritten. Nothing is added to batches once the segment has a successor.
-	batches   map[uint64]places
+	batches   map[uint64]*places
 	index     *index
 	unwritten bool // the index stays in memory
 	restoring sync.Mutex
@@ -44,7 +44,7 @@ func newSegment(d disk, h header, room int64) (seg *segment, begun bool, err err
 	h.salt = le.Uint64(salt[:])
 	seg = &segment{
 		header: h, number: uint32(h.number), name: segmentName(h.number), end: headerBytes, room: room,
-		batches: map[uint64]places{},
+		batches: map[uint64]*places{},
 	}
 	seg.users.Store(1)
 	if seg.file, err = d.create(seg.name, room); err != nil {

@@ -97,11 +97,9 @@ func (c *cutter) oldPlaces(n int, st *stream, head *snapshotHead) {
 			return
 		}
 		if head.batches[b.segment] == nil {
-			head.batches[b.segment] = map[uint64]places{}
+			head.batches[b.segment] = map[uint64]*places{}
 		}
-		p := head.batches[b.segment][st.id]
-		p.add(&b)
-		head.batches[b.segment][st.id] = p
+		placesOf(head.batches[b.segment], st.id).add(&b)
 		st.runs.add(run{first, b.segment, space(int(b.size))})
 		first += uint64(b.count)
 	}
@@ -280,7 +278,7 @@ type snapshotHead struct {
 	first, lastID uint64
 	ends          map[uint32]int64
 	size          int64
-	batches       map[uint32]map[uint64]places // of each segment, in one of an earlier version
+	batches       map[uint32]map[uint64]*places // of each segment, in one of an earlier version
 }
 
 // readSnapshot reads a snapshot and verifies all its checksums.
@@ -322,7 +320,7 @@ func (h *snapshotHead) parse(c *cutter) error {
 	switch m := c.take(uint64(len(snapshotMagic))); string(m) {
 	case snapshotMagic:
 	case oldSnapshotMagic:
-		h.batches = map[uint32]map[uint64]places{}
+		h.batches = map[uint32]map[uint64]*places{}
 	default:
 		return fmt.Errorf("%w: a snapshot of format %q", ErrNewer, m)
 	}

@@ -275,8 +275,7 @@ func (s *state) move(st *stream, r *record, seg *segment) error {
 
 // place adds the batch of r, which is in seg, to the index of that.
 func (s *state) place(st *stream, r *record, seg *segment) {
-	p, b := seg.batches[st.id], r.place()
-	p.add(&b)
-	seg.batches[st.id] = p
+	b := r.place()
+	placesOf(seg.batches, st.id).add(&b)
 	seg.live += b.space()
 }

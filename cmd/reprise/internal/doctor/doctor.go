@@ -47,6 +47,8 @@ type Options struct {
 	Listen string
 	// Data is the data directory.
 	Data string
+	// Store is the URL of the store, as it is shown.
+	Store string
 	// OpenStore opens and closes the store. Its error says what is wrong; it is InUse
 	// while a server has the data directory.
 	OpenStore func(context.Context) error

@@ -47,9 +47,9 @@ func checkStore(ctx context.Context, opts *Options) Finding {
 	err := opts.OpenStore(ctx)
 	switch {
 	case err == nil:
-		return ok(name, "opens")
+		return ok(name, "%s opens", opts.Store)
 	case errors.Is(err, opts.InUse):
-		return ok(name, "a server has it open")
+		return ok(name, "%s: a server has it open", opts.Store)
 	}
 	return fail(name, "Mend or move it, or name another with --store.", "%v", err)
 }
