@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"path/filepath"
 	"time"
 
@@ -23,7 +22,7 @@ type relayCmd struct {
 
 	Listen string   `default:"127.0.0.1:7072" placeholder:"HOST:PORT" help:"Address to listen on; port 0 takes a free one. Default: ${default}."`
 	Data   string   `placeholder:"DIR" help:"Data directory: store and keys. Default: reprise/relay in $$XDG_STATE_HOME or ~/.local/state."`
-	Store  storeURL `default:"sqlite:" placeholder:"URL" help:"Where recordings are kept, as with serve, but not on a server that others share. Default: ${default}"`
+	Store  storeURL `placeholder:"URL" help:"Where recordings are kept, as with serve, but not on a server that others share. Default: log:"`
 
 	storeKeys     `embed:""`
 	Key           []string      `env:"-" sep:"none" placeholder:"RULE" help:"Where a request has the key by which it is passed on once: header:NAME, or json:/POINTER,/POINTER with pointers into a body of JSON. May be repeated; the first that finds a value counts. The header Idempotency-Key always does."`
@@ -76,11 +75,12 @@ func (c *relayCmd) Run(ctx context.Context, asked *stops) error {
 }
 
 func (c *relayCmd) settings(logger *slog.Logger) (*node.Options, error) {
-	backend, err := backendURL(c.Backend)
+	backend, err := relay.ParseBackend(c.Backend)
 	if err != nil {
-		return nil, err
+		return nil, usage("%w", err)
 	}
 	c.Data = cmp.Or(c.Data, defaultRelayDir())
+	c.Store = c.Store.in(c.Data)
 	o := &node.Options{
 		Data: c.Data, Secrets: c.Data, Store: c.Store.url, StoreKeys: c.file(c.Data),
 		Log: reprise.Options{
@@ -91,7 +91,7 @@ func (c *relayCmd) settings(logger *slog.Logger) (*node.Options, error) {
 		Version: buildVersion(), Logger: logger,
 		RelayTo: relay.Options{
 			Backend: backend, Latest: relay.Rule(c.Latest), LatestPath: c.LatestPath, Cookies: c.Cookie, Grace: c.Grace,
-			Retry: c.Retry, Keys: rules(c.Key),
+			Retry: c.Retry, Keys: relay.Rules(c.Key),
 		},
 	}
 	if o.TLS, err = c.tlsConfig(logger); err != nil {
@@ -100,23 +100,6 @@ func (c *relayCmd) settings(logger *slog.Logger) (*node.Options, error) {
 	connections := connectionFlags{}
 	o.HTTP, err = c.apply(connections.options(logger))
 	return o, err
-}
-
-func rules(texts []string) (list []relay.Rule) {
-	for _, text := range texts {
-		list = append(list, relay.Rule(text))
-	}
-	return list
-}
-
-// backendURL parses the URL of a backend.
-func backendURL(text string) (*url.URL, error) {
-	backend, err := url.Parse(text)
-	known := err == nil && (backend.Scheme == "http" || backend.Scheme == "https")
-	if !known || backend.Host == "" || backend.RawQuery != "" {
-		return nil, usage("%q is not the URL of a backend, such as http://127.0.0.1:3000", text)
-	}
-	return backend, nil
 }
 
 // defaultRelayDir is the data directory of a relay.

@@ -83,11 +83,11 @@ type relayFlags struct {
 func (c *relayFlags) relays() (list []relay.Options, err error) {
 	for _, text := range c.Relay {
 		mount, address, _ := strings.Cut(text, "=")
-		backend, err := backendURL(address)
+		backend, err := relay.ParseBackend(address)
 		if err != nil {
-			return nil, err
+			return nil, usage("--relay: %w", err)
 		}
-		list = append(list, relay.Options{Mount: mount, Backend: backend, Keys: rules(c.RelayKey)})
+		list = append(list, relay.Options{Mount: mount, Backend: backend, Keys: relay.Rules(c.RelayKey)})
 	}
 	return list, nil
 }

@@ -17,6 +17,14 @@ import (
 // body of JSON. A rule with several pointers needs a value for each.
 type Rule string
 
+// Rules returns texts as rules.
+func Rules(texts []string) (list []Rule) {
+	for _, text := range texts {
+		list = append(list, Rule(text))
+	}
+	return list
+}
+
 // Check returns an error that wraps reprise.ErrInvalid if r is not a rule.
 func (r Rule) Check() error {
 	kind, of, _ := strings.Cut(string(r), ":")

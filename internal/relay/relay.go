@@ -66,6 +66,17 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// ParseBackend parses the URL of a backend. The error wraps reprise.ErrInvalid.
+func ParseBackend(text string) (*url.URL, error) {
+	backend, err := url.Parse(text)
+	known := err == nil && (backend.Scheme == "http" || backend.Scheme == "https")
+	if !known || backend.Host == "" || backend.RawQuery != "" {
+		return nil, fmt.Errorf("%w: %q is not the URL of a backend, such as http://127.0.0.1:3000",
+			reprise.ErrInvalid, text)
+	}
+	return backend, nil
+}
+
 // Relay is a proxy in front of one backend. It is safe for concurrent use.
 type Relay struct {
 	log   *reprise.Log
