@@ -90,7 +90,7 @@ func TestRelay(t *testing.T) {
 	}
 	serve := func() *daemon {
 		d, err := startProgram(&daemonSpec{
-			path: program, dir: dir, log: filepath.Join(dir, "log"), env: os.Environ(),
+			path: program, dir: dir, log: filepath.Join(dir, "stderr"), env: os.Environ(),
 			args: []string{
 				"reprise", "relay", backend.URL + "/below", "--listen", address, "--data", dir + "/data",
 				"--store", "log:", "--drain", "1m",
@@ -138,7 +138,7 @@ func TestRelay(t *testing.T) {
 func TestServeRelays(t *testing.T) {
 	backend := startStreaming(t)
 	dir := t.TempDir()
-	d, err := startDaemon(os.Environ(), dir, filepath.Join(dir, "log"), "--data", dir, "--listen", "127.0.0.1:0",
+	d, err := startDaemon(os.Environ(), dir, filepath.Join(dir, "stderr"), "--data", dir, "--listen", "127.0.0.1:0",
 		"--relay", "/chat="+backend.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -191,14 +191,14 @@ func TestRelaySettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		d, err := startProgram(&daemonSpec{
-			path: program, dir: dir, log: filepath.Join(dir, "log"), env: os.Environ(),
+			path: program, dir: dir, log: filepath.Join(dir, "stderr"), env: os.Environ(),
 			args: append(append([]string{"reprise"}, args...), "--listen", "127.0.0.1:0", "--data", dir),
 		})
 		if err == nil {
 			_ = d.kill()
 			t.Errorf("%v: it listens", args)
 		}
-		text, err := os.ReadFile(filepath.Join(dir, "log"))
+		text, err := os.ReadFile(filepath.Join(dir, "stderr"))
 		if err != nil || !bytes.Contains(append([]byte("\n"), text...), []byte("\nreprise: ")) {
 			t.Errorf("%v: %s, %v", args, text, err)
 		}
