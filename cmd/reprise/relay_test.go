@@ -143,7 +143,7 @@ func TestServeRelays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = d.kill() })
+	t.Cleanup(func() { _ = d.signal(unix.SIGTERM) }) // with its spare supervisors, which have files in dir
 	text, err := os.ReadFile(filepath.Join(dir, "token"))
 	if err != nil {
 		t.Fatal(err)

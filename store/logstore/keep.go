@@ -135,12 +135,12 @@ func (s *Store) tidySafely() (err error) {
 // log takes too much space or the disk is full, it copies the live batches out of other segments.
 func (s *Store) tidy() (err error) {
 	s.mu.RLock()
-	due := s.snapshotDue()
+	due, newest := s.snapshotDue(), s.active.number
 	s.mu.RUnlock()
 	tight, _ := s.tight()
-	if tight || s.settled != s.nextNumber {
+	if tight || s.settled != newest {
 		err = s.settleTrimmed()
-		s.settled = s.nextNumber
+		s.settled = newest
 	}
 	s.dropDead()
 	if !tight {

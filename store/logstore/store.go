@@ -92,7 +92,7 @@ type Store struct {
 	reserve     driver.Reserve
 	reserveFile file
 	fullUntil   time.Time // no append tries to get room before
-	settled     uint64    // the next segment when settleTrimmed was last called
+	settled     uint32    // the newest segment when settleTrimmed was last called
 	tidied      uint64    // the next commit when the keeper had last done what it could on a full disk
 
 	step int64 // the size of a segment that fits the disk; guarded by mu as well
