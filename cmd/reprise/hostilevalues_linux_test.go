@@ -45,7 +45,7 @@ var memberKinds = map[string]kind{
 	"max_events": aNumber, "max_bytes": aNumber,
 	"cpu_time": aDuration, "timeout": aDuration, "grace": aDuration, "max_age": aDuration, "max_idle": aDuration,
 	"max_age_each": aDuration, "idle_timeout": aDuration, "retention": anEnvironment,
-	"isolation":    aWord, "network": aWord, "overlap": aWord, "missed": aWord,
+	"isolation": aWord, "network": aWord, "overlap": aWord, "missed": aWord,
 	"clear": aTruth, "mask_secrets": aTruth, "stdin_open": aTruth, "kill_on_disconnect": aTruth,
 	"stdin": aText, "stdin_base64": aText,
 	// of webhooks, and of files and watches
