@@ -1,14 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 	"time"
@@ -16,6 +14,7 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/cmd/reprise/internal/readahead"
 )
 
 // publishCmd publishes to a stream.
@@ -48,8 +47,6 @@ const (
 	// maxTextLine is the size limit of a line that is published as text: in JSON, of which an event may have 1 MiB, a
 	// byte takes up to six.
 	maxTextLine = 64 << 10
-	// maxLinesAhead is the number of lines read ahead.
-	maxLinesAhead = 1000
 )
 
 // The content types of lines.
@@ -65,12 +62,13 @@ func (c *publishCmd) Run(ctx context.Context, asked *stops) error {
 		if err := c.create(ctx, server); err != nil {
 			return err
 		}
-		lines, failed := readLines(ctx, os.Stdin)
+		tooLong := fmt.Errorf("a line of more than %v", byteCount(maxLine))
+		read, failed := readahead.Lines(ctx, os.Stdin, maxLine, tooLong)
 		if c.Key != "" {
-			return c.publishOnce(ctx, server, lines, failed)
+			return c.publishOnce(ctx, server, read, failed)
 		}
 		p := &linePublisher{cmd: c, producer: server.Producer(c.Stream)}
-		for line := range lines {
+		for line := range read {
 			if err := p.publish(ctx, line); err != nil {
 				return errors.Join(err, p.close())
 			}
@@ -195,29 +193,6 @@ func (c *publishCmd) create(ctx context.Context, server *client.Client) error {
 		return nil // another client was faster
 	}
 	return err
-}
-
-// readLines sends the lines of r without their ends, and then the error, nil at the end.
-func readLines(ctx context.Context, r io.Reader) (<-chan []byte, <-chan error) {
-	lines, failed := make(chan []byte, maxLinesAhead), make(chan error, 1)
-	go func() {
-		scanner := bufio.NewScanner(r)
-		scanner.Buffer(nil, maxLine+1)
-		defer close(lines)
-		for scanner.Scan() {
-			select {
-			case lines <- bytes.Clone(scanner.Bytes()):
-			case <-ctx.Done():
-				return
-			}
-		}
-		err := scanner.Err()
-		if errors.Is(err, bufio.ErrTooLong) {
-			err = fmt.Errorf("a line of more than %v", byteCount(maxLine))
-		}
-		failed <- err
-	}()
-	return lines, failed
 }
 
 // isJSON reports whether a line is published as the JSON value that it is, or has to be.
