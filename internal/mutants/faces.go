@@ -127,4 +127,14 @@ var relayMutants = []mutant{
 		file: "internal/relay/split.go", old: "len(line) == 0 && !s.inLine", new: "len(line) == 0",
 		pkg: "./internal/relay", run: "TestLongBlock",
 	},
+	{
+		name: "a heartbeat comes within an event", rule: "R11.4",
+		file: "internal/relay/follow.go", old: " && !f.inside {", new: " {",
+		pkg: "./internal/relay", run: "TestHeartbeats",
+	},
+	{
+		name: "a key of an API says nothing of the sender", rule: "R11.4",
+		file: "internal/relay/key.go", old: "slices.Concat(DefaultCredentials, l.opts.Credentials)",
+		new: "slices.Concat(l.opts.Credentials)", pkg: "./internal/relay", run: "TestKeys",
+	},
 }

@@ -13,6 +13,8 @@ import (
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
 	"reprise/internal/oidc"
+	"reprise/internal/quota"
+	"reprise/internal/reads"
 	"reprise/internal/relay"
 	"reprise/internal/web"
 )
@@ -67,7 +69,7 @@ func (n *Node) openRelay(ctx context.Context, opts relay.Options) (*relay.Relay,
 func openRelays(ctx context.Context, n *Node) error {
 	n.relays = nil
 	for _, at := range n.Relays {
-		at.Sender = func(r *http.Request) string { return sender(r.Context()) }
+		at.Sender = func(r *http.Request) quota.Account { return sender(r.Context()) }
 		if at.Mount == "/" || !path.IsAbs(at.Mount) || path.Clean(at.Mount) != at.Mount ||
 			strings.ContainsAny(at.Mount, "{} ") || strings.HasPrefix(at.Mount+"/", "/v1/") {
 			return usage("--relay %s: a path such as /chat is taken, outside /v1", at.Mount)
@@ -77,7 +79,7 @@ func openRelays(ctx context.Context, n *Node) error {
 			return err
 		}
 		n.relays = append(n.relays, r)
-		n.routes = append(n.routes, relayPart{r, at.Mount})
+		n.routes = append(n.routes, relayPart{r, n.reads, at.Mount})
 	}
 	return nil
 }
@@ -85,6 +87,7 @@ func openRelays(ctx context.Context, n *Node) error {
 // relayPart is a relay below a path, for senders who may run.
 type relayPart struct {
 	relay *relay.Relay
+	reads *reads.Service
 	mount string
 }
 
@@ -101,8 +104,11 @@ func (p relayPart) Routes(m *web.Mux) {
 var ours = []string{"Authorization", "Cookie", identity.LoginHeader}
 
 func (p relayPart) pass(x *web.Exchange) error {
+	if err := p.reads.Enter(x); err != nil {
+		return err
+	}
 	x.EndWithServer()
-	r := x.R.Clone(withSender(x.R.Context(), string(x.Who.Tenant)+" "+x.Who.Name))
+	r := x.R.Clone(context.WithValue(x.R.Context(), senderKey{}, x.Who.Holder().Account))
 	for _, name := range ours {
 		r.Header.Del(name)
 	}
@@ -124,11 +130,7 @@ func (p relayPart) pass(x *web.Exchange) error {
 
 type senderKey struct{}
 
-func withSender(ctx context.Context, name string) context.Context {
-	return context.WithValue(ctx, senderKey{}, name)
-}
-
-func sender(ctx context.Context) string {
-	name, _ := ctx.Value(senderKey{}).(string)
-	return name
+func sender(ctx context.Context) quota.Account {
+	account, _ := ctx.Value(senderKey{}).(quota.Account)
+	return account
 }

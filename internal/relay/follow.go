@@ -34,7 +34,7 @@ func notFound() error { return fmt.Errorf("%w: there is no such recording", repr
 
 // recorded returns a recording of the sender of a request.
 func (l *Relay) recorded(r *http.Request, name string) (*reprise.Stream, error) {
-	s, err := l.log.Stream(r.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: namespace + name})
+	s, err := l.log.Stream(r.Context(), l.stream(r, namespace+name))
 	if errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrInvalid) {
 		return nil, notFound()
 	}
@@ -101,7 +101,7 @@ func (l *Relay) latestKey(path string) (key string, ok bool) {
 // serveLatest answers with the newest recording of a group, if it is still written.
 func (l *Relay) serveLatest(w http.ResponseWriter, r *http.Request, key string) error {
 	group := latest + l.name("latest", l.principal(r), key)
-	s, err := l.log.Stream(r.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: group})
+	s, err := l.log.Stream(r.Context(), l.stream(r, group))
 	if errors.Is(err, reprise.ErrNotFound) || errors.Is(err, reprise.ErrExpired) {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
@@ -159,6 +159,7 @@ type follower struct {
 	head   *head
 	begun  bool // the answer has
 	until  bool // events are passed over until that of start.last
+	inside bool // the last that was sent is the beginning of an event
 	sent   int64
 	buffer []byte
 }
@@ -284,7 +285,7 @@ func (f *follower) run(reader *reprise.Reader) error {
 		select {
 		case <-changed:
 		case <-beat.C:
-			if !f.head.Lines {
+			if !f.head.Lines && !f.inside {
 				f.buffer = append(f.buffer, ":\n\n"...)
 			}
 			if err := f.send(); err != nil {
@@ -309,6 +310,7 @@ func (f *follower) add(e *reprise.Event, suffix string) {
 		f.until = !ok || id != f.start.last
 		return
 	}
+	f.inside = e.Type == typePart
 	id := f.name + ":" + strconv.FormatUint(e.Seq, 10) + suffix
 	switch e.Type {
 	case typeBlock:

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -104,7 +105,8 @@ func (l *Relay) name(parts ...string) string {
 // principal names the sender of a request, whose recordings no other one reads, without giving away its credentials.
 func (l *Relay) principal(r *http.Request) string {
 	if l.opts.Sender != nil {
-		return l.name("sender", l.opts.Sender(r))
+		a := l.opts.Sender(r)
+		return l.name("sender", string(a.Tenant), a.Principal)
 	}
 	cookies := r.Header.Values("Cookie")
 	if l.opts.Cookies != nil {
@@ -115,5 +117,27 @@ func (l *Relay) principal(r *http.Request) string {
 			}
 		}
 	}
-	return l.name("principal", strings.Join(r.Header.Values("Authorization"), "\n"), strings.Join(cookies, "\n"))
+	shown := []string{"principal", strings.Join(cookies, "\n")}
+	for _, name := range slices.Concat(DefaultCredentials, l.opts.Credentials) {
+		shown = append(shown, strings.Join(r.Header.Values(name), "\n"))
+	}
+	return l.name(shown...)
+}
+
+// stream returns the key of a stream of the sender of a request.
+func (l *Relay) stream(r *http.Request, name string) reprise.StreamKey {
+	key := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name}
+	if l.opts.Sender != nil {
+		key.Tenant = l.opts.Sender(r).Tenant
+	}
+	return key
+}
+
+// labels returns those of a stream that is made for the sender of a request.
+func (l *Relay) labels(r *http.Request) map[string]string {
+	labels := map[string]string{}
+	if l.opts.Sender != nil {
+		labels[reprise.AccountLabel] = l.opts.Sender(r).Principal
+	}
+	return labels
 }

@@ -77,7 +77,7 @@ type recording struct {
 func (c *call) record(res *http.Response, lines bool) error {
 	l, ctx := c.relay, c.r.Context()
 	if c.stream == nil {
-		key := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: namespace + strings.ToLower(rand.Text())}
+		key := l.stream(c.r, namespace+strings.ToLower(rand.Text()))
 		var err error
 		if c.stream, _, err = l.log.Create(ctx, key, c.config("")); err != nil {
 			return err
@@ -106,7 +106,7 @@ func (c *call) record(res *http.Response, lines bool) error {
 		return err
 	}
 	if c.group != "" {
-		if err := l.point(ctx, c.group, rec.name); err != nil {
+		if err := c.point(ctx, rec.name); err != nil {
 			return err
 		}
 	}
@@ -120,12 +120,12 @@ func (c *call) record(res *http.Response, lines bool) error {
 	return nil
 }
 
-// point makes a recording the newest of a group.
-func (l *Relay) point(ctx context.Context, group, name string) error {
-	key := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: group}
-	s, _, err := l.log.Create(ctx, key, reprise.StreamConfig{
-		Retention: reprise.Retention{MaxEvents: 1}, Labels: map[string]string{reprise.MaxIdleLabel: "24h"},
-	})
+// point makes a recording the newest of its group.
+func (c *call) point(ctx context.Context, name string) error {
+	labels := c.relay.labels(c.r)
+	labels[reprise.MaxIdleLabel] = "24h"
+	config := reprise.StreamConfig{Retention: reprise.Retention{MaxEvents: 1}, Labels: labels}
+	s, _, err := c.relay.log.Create(ctx, c.relay.stream(c.r, c.group), config)
 	if err == nil {
 		_, err = s.Append(ctx, event("newest", []byte(name)))
 	}

@@ -22,6 +22,7 @@ import (
 
 	"reprise"
 	"reprise/internal/problem"
+	"reprise/internal/quota"
 )
 
 // Prefix is what the paths of recordings begin with: GET reads one, DELETE stops its backend.
@@ -36,6 +37,9 @@ const (
 // KeyHeader names the recording of a request, before any rule does.
 const KeyHeader = "Idempotency-Key"
 
+// DefaultCredentials are the headers that say who sends a request.
+var DefaultCredentials = []string{"Authorization", "X-Api-Key", "Api-Key"}
+
 // Options are the settings of a Relay. The zero value of each field means its default.
 type Options struct {
 	// Backend is where requests go: its path is put before theirs.
@@ -46,10 +50,12 @@ type Options struct {
 	// for the value, reads the newest recording of a group while its backend answers, and has 204 otherwise.
 	Latest     Rule
 	LatestPath string
-	// Cookies are the names of those that say who sends a request, beside Authorization. Default: all cookies.
-	Cookies []string
-	// Sender, if not nil, says who sends a request, in place of its headers.
-	Sender func(*http.Request) string
+	// Credentials are the headers that say who sends a request, beside those of DefaultCredentials, and Cookies the
+	// names of the cookies. Default: all cookies.
+	Credentials, Cookies []string
+	// Sender, if not nil, says who sends a request, in place of its headers, and whose streams the recordings are.
+	// Default: those of reprise.DefaultTenant, and of no account.
+	Sender func(*http.Request) quota.Account
 	// Mount is the path that was taken off the paths of requests, and is put before those of recordings.
 	Mount string
 	// Grace is how long a backend goes on without a reader. Default: 5 minutes.
@@ -337,13 +343,13 @@ func (c *call) config(digest string) reprise.StreamConfig {
 	if err != nil {
 		panic(err) // strings
 	}
-	return reprise.StreamConfig{Meta: text}
+	return reprise.StreamConfig{Meta: text, Labels: c.relay.labels(c.r)}
 }
 
 // passOnce passes a request on that has a key, unless that was done before.
 func (c *call) passOnce(w http.ResponseWriter, key, digest, last string) error {
 	l, ctx := c.relay, c.r.Context()
-	name := reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: namespace + l.name("key", c.principal, key)}
+	name := l.stream(c.r, namespace+l.name("key", c.principal, key))
 	for {
 		s, created, err := l.log.Create(ctx, name, c.config(digest))
 		if errors.Is(err, reprise.ErrConflict) {

@@ -188,7 +188,9 @@ func TestCutAtEveryByte(t *testing.T) {
 
 // TestKeys: by the header, by a header of a rule, by members of the body. Another request under a key is refused.
 func TestKeys(t *testing.T) {
-	w := start(t, relay.Options{Keys: []relay.Rule{"header:X-Request", "json:/chat/id,/messages/1/n"}}, answer)
+	w := start(t, relay.Options{
+		Keys: []relay.Rule{"header:X-Request", "json:/chat/id,/messages/1/n"}, Credentials: []string{"X-Tenant"},
+	}, answer)
 	body := `{"chat":{"id":"c"},"messages":[{"n":1},{"n":2}]}`
 	for n, r := range []struct {
 		body   string
@@ -199,6 +201,8 @@ func TestKeys(t *testing.T) {
 		{body, nil},
 		{body, []string{"X-Request: 2"}},
 		{body, []string{"X-Request: 2", "Authorization: Bearer other"}},
+		{body, []string{"X-Request: 2", "X-Api-Key: other"}},
+		{body, []string{"X-Request: 2", "X-Tenant: other"}},
 	} {
 		for range 2 {
 			_, _, err := w.get("POST", "/", r.body, r.header...)
@@ -585,6 +589,32 @@ func TestLines(t *testing.T) {
 	}
 	if bad, _, _ := w.get("GET", res.Header.Get("Location")+"?offset=-1", ""); bad.StatusCode != http.StatusBadRequest {
 		t.Error(bad.Status)
+	}
+}
+
+// TestHeartbeats come between events, and never within one.
+func TestHeartbeats(t *testing.T) {
+	seen, long := make(chan bool), strings.Repeat("x", 1<<20)
+	w := start(t, relay.Options{Heartbeat: time.Millisecond}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: "+long)
+		_ = http.NewResponseController(w).Flush()
+		time.Sleep(20 * time.Millisecond) // in which a heartbeat would come
+		_, _ = io.WriteString(w, "\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-seen
+	})
+	res := w.send("POST", "/", "")
+	var text strings.Builder
+	for in := bufio.NewReader(res.Body); text.Len() < len(long) || !strings.HasSuffix(text.String(), "\n:\n"); {
+		line, err := in.ReadString('\n')
+		w.ok(err)
+		text.WriteString(line)
+	}
+	close(seen)
+	w.ok(res.Body.Close())
+	if got, _ := events(text.String()); len(got) != 1 || got[0] != long {
+		t.Errorf("%d events", len(got))
 	}
 }
 

@@ -22,6 +22,7 @@ func TestRefusals(t *testing.T) {
 		{"POST", "/command", `{"argv":[""]}`, 400, "INVALID_REQUEST_BODY"},
 		{"POST", "/command", `{"command":"a\u0000b"}`, 400, "INVALID_REQUEST_BODY"},
 		{"POST", "/command", `{"command":"a","gid":1}`, 400, "INVALID_REQUEST_BODY"},
+		{"POST", "/command", `{"command":"a","uid":0,"gid":7}`, 400, "INVALID_REQUEST_BODY"},
 		{"POST", "/command", `{"command":"a","uid":4294967295}`, 400, "INVALID_REQUEST_BODY"},
 		{"POST", "/command", `{"command":"a","timeout":-1}`, 400, "INVALID_REQUEST_BODY"},
 		{"POST", "/command", `{"command":"a","timeout":9223372036854775807}`, 400, "INVALID_REQUEST_BODY"},

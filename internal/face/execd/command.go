@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/user"
 	"strconv"
 	"strings"
 	"time"
@@ -41,8 +42,8 @@ func (a API) execution(x *web.Exchange, q *commandRequest) (req execution.Reques
 	switch {
 	case (q.Command == "") == (len(q.Argv) == 0):
 		return req, badBody("exactly one of command and argv is needed")
-	case q.GID != nil && q.UID == nil:
-		return req, badBody("gid needs uid")
+	case q.GID != nil && (q.UID == nil || !isGroupOf(*q.UID, *q.GID)):
+		return req, badBody("gid: a command has the group of its user, which uid names")
 	}
 	env := map[string]string{}
 	if at, ok := x.R.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr); ok {
@@ -58,10 +59,16 @@ func (a API) execution(x *web.Exchange, q *commandRequest) (req execution.Reques
 	if req.Timeout, err = timeout(q.Timeout); err != nil {
 		return req, err
 	}
-	if q.UID != nil { // the group is one of the user's
+	if q.UID != nil {
 		req.User = strconv.FormatUint(uint64(*q.UID), 10)
 	}
 	return req, nil
+}
+
+// isGroupOf reports whether a group is that of a user.
+func isGroupOf(uid, gid uint32) bool {
+	u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
+	return err == nil && u.Gid == strconv.FormatUint(uint64(gid), 10)
 }
 
 // timeout converts a number of milliseconds.
