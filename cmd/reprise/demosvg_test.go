@@ -53,7 +53,7 @@ func TestDemoPicture(t *testing.T) {
 		t.Errorf("docs/demo.svg ends with\n%s\nand the demo with\n%s\n-update records it anew",
 			strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	for _, line := range []string{"connection  N N ● N " + cutMark, "✓ each line once, in order, none missing"} {
+	for _, line := range []string{"connection N N ● N " + cutMark, "✓ each line once, in order, none missing"} {
 		if !slices.Contains(got, line) {
 			t.Errorf("it ends with %q, which has no %q", got, line)
 		}
@@ -176,7 +176,7 @@ func structure(rows map[string]string, order []string) []string {
 	var lines []string
 	for _, y := range order {
 		line := marks.ReplaceAllString(numbers.ReplaceAllString(rows[y], "N"), "●")
-		line = strings.TrimSpace(line)
+		line = strings.Join(strings.Fields(line), " ") // a column may be one narrower
 		// A connection may be cut before it has brought anything.
 		empty := strings.HasSuffix(line, cutMark) && !strings.Contains(line, "●")
 		if !empty && !slices.Contains(lines, line) {

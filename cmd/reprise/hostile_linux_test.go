@@ -197,6 +197,9 @@ func (w *hostileWorld) start() {
 			w.archive,
 		"--files", "work=" + w.mine, "--readable", program, "--max-timeout", "10m",
 	}
+	if w.root { // the log is in one file of 64 MiB, which is much to look through in each attempt
+		args = append(args, "--store", "sqlite:")
+	}
 	if w.confined {
 		args = append(args, "--writable", "acme="+w.mine, "--writable", "globex="+w.victimDir)
 	}
@@ -331,7 +334,7 @@ func (w *hostileWorld) script() string {
 	} {
 		files = append(files, root+w.secrets+"/token", root+w.data+"/note")
 	}
-	files = append(files, w.secrets+"/keys", w.secrets+"/named/*/*", w.data+"/*", w.data+"/runs/*/*",
+	files = append(files, w.secrets+"/keys", w.secrets+"/named/*/*", w.data+"/*", w.data+"/log/*", w.data+"/runs/*/*",
 		w.data+"/runs/*/*/*", w.archive+"/*",
 		w.victimDir+"/private", "/proc/"+pid+"/environ", "/proc/"+pid+"/cwd/data/note", "/proc/"+victim+"/environ",
 		"/proc/"+victim+"/cwd/private", "/proc/"+victim+"/root"+w.victimDir+"/private", w.base+"/moved/data/note",
