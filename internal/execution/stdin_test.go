@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -39,8 +41,10 @@ func TestStdinIsEmptyUnlessGiven(t *testing.T) {
 // TestStdinByOffset sends everything twice, and from wrong places.
 func TestStdinByOffset(t *testing.T) {
 	h := newHost(t, execution.Options{})
-	first := "ab"
-	x := start(t, h, execution.Request{Command: "cat", Stdin: &first, StdinOpen: true})
+	first, goOn := "ab", filepath.Join(t.TempDir(), "go")
+	x := start(t, h, execution.Request{ // it may not end before everything was sent twice
+		Command: "cat; until [ -e " + goOn + " ]; do sleep 0.01; done", Stdin: &first, StdinOpen: true,
+	})
 	write := func(offset int64, data string, eof bool) (execution.Stdin, error) {
 		return h.WriteStdin(within(t), tenant, x.ID,
 			execution.StdinWrite{Offset: offset, Data: strings.NewReader(data), EOF: eof})
@@ -64,6 +68,9 @@ func TestStdinByOffset(t *testing.T) {
 		if got != step.want || !errors.Is(err, step.err) {
 			t.Errorf("offset %d, %q: %+v, %v; want %+v, %v", step.offset, step.data, got, err, step.want, step.err)
 		}
+	}
+	if err := os.WriteFile(goOn, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	x = finish(t, h, x.ID)
 	if got := output(t, h, x.ID, execution.Stdout); string(got) != "abcdefghij" {
