@@ -53,23 +53,33 @@ func (c *gatewayCmd) Run(ctx context.Context, asked *stops) error {
 	if err := c.proxyFlags.check(c.Listen, &c.tlsFlags); err != nil {
 		return err
 	}
+	logger := newLogger(c.LogFormat, c.LogLevel)
+	return pass(ctx, asked, c.Drain, node.Gateway, func() (*node.Options, error) { return c.settings(logger) }, c.hello)
+}
+
+// pass opens a server that passes requests on, says where it is, and lets it answer until it is asked to stop. Requests
+// that are under way then have until drain is over.
+func pass(ctx context.Context, asked *stops, drain time.Duration,
+	open func(context.Context, *node.Options) (*node.Node, error), settings func() (*node.Options, error),
+	hello func(*node.Node, *node.Options),
+) error {
 	please, now, release := asked.watch(ctx)
 	defer release()
 	please, release = orHangup(please)
 	defer release()
-	o, err := c.settings(newLogger(c.LogFormat, c.LogLevel))
+	o, err := settings()
 	if err != nil {
 		return err
 	}
-	s, err := node.Gateway(please, o)
+	s, err := open(please, o)
 	if stoppedEarly(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	c.hello(s, o)
-	return errors.Join(s.Pass(please, now, c.Drain), s.Close())
+	hello(s, o)
+	return errors.Join(s.Pass(please, now, drain), s.Close())
 }
 
 // routes are the upstreams that were named.

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
@@ -54,25 +53,13 @@ func (c *relayCmd) Run(ctx context.Context, asked *stops) error {
 	if err := c.proxyFlags.check(c.Listen, &c.tlsFlags); err != nil {
 		return err
 	}
-	please, now, release := asked.watch(ctx)
-	defer release()
-	please, release = orHangup(please)
-	defer release()
-	o, err := c.settings(newLogger(c.LogFormat, c.LogLevel))
-	if err != nil {
-		return err
-	}
-	s, err := node.Relay(please, o)
-	if stoppedEarly(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	s.Begin()
-	fmt.Fprintln(stdout, "passing requests on to", o.RelayTo.Backend.Redacted())
-	fmt.Fprintln(stdout, "answers in", storeurl.Text(s.Dir(), o.Store))
-	return errors.Join(s.Pass(please, now, c.Drain), s.Close())
+	logger := newLogger(c.LogFormat, c.LogLevel)
+	return pass(ctx, asked, c.Drain, node.Relay, func() (*node.Options, error) { return c.settings(logger) },
+		func(s *node.Node, o *node.Options) {
+			s.Begin()
+			fmt.Fprintln(stdout, "passing requests on to", o.RelayTo.Backend.Redacted())
+			fmt.Fprintln(stdout, "answers in", storeurl.Text(s.Dir(), o.Store))
+		})
 }
 
 func (c *relayCmd) settings(logger *slog.Logger) (*node.Options, error) {
@@ -89,7 +76,7 @@ func (c *relayCmd) settings(logger *slog.Logger) (*node.Options, error) {
 			MaxTotalBytes: int64(c.MaxTotalBytes),
 		},
 		Listen: c.Listen, Listening: printListening, Open: true, Heartbeat: c.Heartbeat, Quotas: &quota.Options{},
-		Version: buildVersion(), Logger: logger,
+		Version: buildVersion(), Logger: logger, LogRequests: c.Requests,
 		RelayTo: relay.Options{
 			Backend: backend, Latest: relay.Rule(c.Latest), LatestPath: c.LatestPath, Cookies: c.Cookie, Grace: c.Grace,
 			Credentials: c.Credential,
