@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -248,3 +249,6 @@ func quoted(text string) string {
 	_ = json.NewEncoder(&b).Encode(text)
 	return strings.TrimSpace(b.String())
 }
+
+// makeFIFO makes a pipe with a name.
+func makeFIFO(path string) error { return exec.Command("mkfifo", path).Run() }

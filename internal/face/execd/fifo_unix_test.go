@@ -1,5 +1,0 @@
-package execd_test
-
-import "syscall"
-
-func makeFIFO(path string) error { return syscall.Mkfifo(path, 0o600) }
