@@ -27,6 +27,7 @@ type relayCmd struct {
 	Key           []string      `env:"-" sep:"none" placeholder:"RULE" help:"Where a request has the key by which it is passed on once: header:NAME, or json:/POINTER,/POINTER with pointers into a body of JSON. May be repeated; the first that finds a value counts. The header Idempotency-Key always does."`
 	Latest        string        `placeholder:"RULE" help:"What groups answers, such as json:/id for the chat of a request, with --latest-path."`
 	LatestPath    string        `placeholder:"PATH" help:"Path that answers GET with the newest answer of a group while it is under way, otherwise with 204; {key} stands for the value of --latest, as in /api/chat/{key}/stream."`
+	AllowHost     []string      `placeholder:"NAME" help:"Host name by which the relay may be called, in addition to loopback and its address. May be repeated."`
 	Credential    []string      `sep:"none" placeholder:"NAME" help:"Header that says whose answer it is, beside Authorization, X-Api-Key and Api-Key. May be repeated."`
 	Cookie        []string      `sep:"none" placeholder:"NAME" help:"Cookie that says whose answer it is, beside these headers. May be repeated. Default: all cookies."`
 	Grace         time.Duration `placeholder:"DURATION" help:"How long the backend goes on when nobody reads its answer. Default: 5m."`
@@ -76,7 +77,7 @@ func (c *relayCmd) settings(logger *slog.Logger) (*node.Options, error) {
 			MaxTotalBytes: int64(c.MaxTotalBytes),
 		},
 		Listen: c.Listen, Listening: printListening, Open: true, Heartbeat: c.Heartbeat, Quotas: &quota.Options{},
-		Version: buildVersion(), Logger: logger, LogRequests: c.Requests,
+		AllowHosts: c.AllowHost, Version: buildVersion(), Logger: logger, LogRequests: c.Requests,
 		RelayTo: relay.Options{
 			Backend: backend, Latest: relay.Rule(c.Latest), LatestPath: c.LatestPath, Cookies: c.Cookie, Grace: c.Grace,
 			Credentials: c.Credential,

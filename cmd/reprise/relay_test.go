@@ -102,8 +102,18 @@ func TestRelay(t *testing.T) {
 		return d
 	}
 	d := serve()
-	res := backend.request(t, address, "/x?y", "")
-	if event, _ := firstOf(t, res); !strings.HasPrefix(event, "data: 1 /below/x?y\nid: ") {
+	rebound, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rebound.Host = "page.example" // whose name leads here now
+	if res, err := http.DefaultClient.Do(rebound); err != nil || res.StatusCode != http.StatusForbidden {
+		t.Errorf("by another name: %v, %v", res, err)
+	} else {
+		_ = res.Body.Close()
+	}
+	res := backend.request(t, address, "/x//..?y", "")
+	if event, _ := firstOf(t, res); !strings.HasPrefix(event, "data: 1 /below/x//..?y\nid: ") {
 		t.Errorf("the first event: %q", event)
 	}
 	if err := d.kill(); err != nil {
@@ -111,7 +121,7 @@ func TestRelay(t *testing.T) {
 	}
 	_ = res.Body.Close() // it is cut
 	d = serve()
-	res = backend.request(t, address, "/x?y", "")
+	res = backend.request(t, address, "/x//..?y", "")
 	_, rest := firstOf(t, res)
 	if text, err := io.ReadAll(rest); err == nil {
 		t.Errorf("an answer that was lost is whole: %q", text)

@@ -137,4 +137,9 @@ var relayMutants = []mutant{
 		file: "internal/relay/key.go", old: "slices.Concat(DefaultCredentials, l.opts.Credentials)",
 		new: "slices.Concat(l.opts.Credentials)", pkg: "./internal/relay", run: "TestKeys",
 	},
+	{
+		name: "a page gets at the backend under a name of its own", rule: "docs/relay.md",
+		file: "internal/node/relay.go", old: "!httpserver.HostAllowed(req, n.AllowHosts)", new: "false",
+		pkg: "./cmd/reprise", run: "TestRelay$",
+	},
 }

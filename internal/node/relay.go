@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -38,18 +39,23 @@ func openBackend(ctx context.Context, n *Node) error {
 		return err
 	}
 	n.relays = []*relay.Relay{r}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+relay.Prefix+"healthz", func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusNoContent)
-	})
-	mux.HandleFunc("/", func(w http.ResponseWriter, req *http.Request) {
-		httpserver.Authenticated(req) // the backend knows its clients
-		r.ServeHTTP(w, req)
-	})
 	n.metrics.WatchLog(n.log)
-	n.front.serve(n.logged(mux))
+	n.front.serve(n.logged(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		switch { // and no ServeMux, which would answer a path such as /a//b with a redirection
+		case req.URL.Path == relay.Prefix+"healthz":
+			w.WriteHeader(http.StatusNoContent)
+		case !httpserver.HostAllowed(req, n.AllowHosts): // the backend sees its own name, and cannot refuse it
+			refuseProblem(w, errOtherName)
+		default:
+			httpserver.Authenticated(req) // the backend knows its clients
+			r.ServeHTTP(w, req)
+		}
+	})))
 	return nil
 }
+
+var errOtherName = fmt.Errorf("%w: the relay does not go by the name in the header Host; name it with --allow-host",
+	identity.ErrForbidden)
 
 func (n *Node) openRelay(ctx context.Context, opts relay.Options) (*relay.Relay, error) {
 	if n.log.Shared() {
