@@ -210,7 +210,7 @@ func (a *Appender) try(outcome string, events []Event) (appended Appended, err e
 	if outcome == "" {
 		appended, err = a.stream.AppendWith(a.life, opts, events...)
 	} else {
-		appended, err = a.stream.endWith(a.life, opts, outcome, events)
+		appended, err = a.stream.EndWith(a.life, opts, outcome, events...)
 	}
 	switch {
 	case err == nil:

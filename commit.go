@@ -181,6 +181,9 @@ func (m *lane) stage(c *call) error {
 	if err := c.isExpected(st.first+uint64(st.count), m.log); err != nil {
 		return err
 	}
+	if err := c.isGuarded(st.producers, m.log); err != nil {
+		return err
+	}
 	if c.unmoved != nil && (lv.info.Epoch != c.unmoved.epoch || st.first+uint64(st.count) != c.unmoved.tail+1) {
 		return errInUse
 	}
@@ -230,18 +233,9 @@ func (c *call) repeats(known []Producer) (done bool, err error) {
 	if p == nil {
 		return false, nil
 	}
-	var newest Producer
-	for _, k := range known {
-		if k.ID == p.ID {
-			newest = k
-		}
-	}
-	next := uint64(0) // of an unknown producer, or at a new epoch
-	switch {
-	case p.Epoch < newest.Epoch:
+	newest, next := p.next(known)
+	if p.Epoch < newest.Epoch {
 		return false, fmt.Errorf("%w: producer %q is at epoch %d", ErrFenced, p.ID, newest.Epoch)
-	case newest.ID != "" && p.Epoch == newest.Epoch:
-		next = newest.Seq + 1
 	}
 	switch {
 	case p.Seq == next:
@@ -262,6 +256,36 @@ func (c *call) repeats(known []Producer) (done bool, err error) {
 		c.found.First, c.found.Last = newest.First, newest.Last
 	}
 	return true, nil
+}
+
+// next returns the newest append of the producer, zero for an unknown one, and the number of the next one.
+func (p *ProducerID) next(known []Producer) (newest Producer, next uint64) {
+	for _, k := range known {
+		if k.ID == p.ID {
+			newest = k
+		}
+	}
+	if newest.ID != "" && p.Epoch == newest.Epoch {
+		return newest, newest.Seq + 1
+	}
+	return newest, 0 // of an unknown producer, or at a new epoch
+}
+
+// isGuarded checks AppendOptions.Guard.
+func (c *call) isGuarded(known []Producer, l *Log) error {
+	g := c.opts.Guard
+	if g == nil {
+		return nil
+	}
+	newest, next := g.next(known)
+	if g.Seq == next && g.Epoch >= newest.Epoch {
+		return nil
+	}
+	if !c.asked && l.Shared() { // others may have appended at another replica
+		c.asked = true
+		return errStale
+	}
+	return fmt.Errorf("%w: guard %q is at %d of epoch %d", ErrConflict, g.ID, newest.Seq, newest.Epoch)
 }
 
 // last returns the number of the last of so many events.
@@ -326,14 +350,21 @@ func (st *staged) add(c *call, clock *clock) {
 		st.end = &end
 	}
 	if p := c.opts.Producer; p != nil {
-		newest := Producer{ID: p.ID, Epoch: p.Epoch, Seq: p.last(len(c.events))}
-		newest.First, newest.Last = c.found.First, c.found.Last
-		st.producers = withProducer(st.producers, newest)
-		st.fresh = withProducer(st.fresh, newest)
+		st.remember(&Producer{ID: p.ID, Epoch: p.Epoch, Seq: p.last(len(c.events))}, &c.found)
+	}
+	if g := c.opts.Guard; g != nil {
+		st.remember(&Producer{ID: g.ID, Epoch: g.Epoch, Seq: g.Seq}, &c.found)
 	}
 	if bound := uint64(lv.retention.MaxEvents); c.found.Last > bound {
 		st.trim(c.found.Last - bound + 1)
 	}
+}
+
+// remember adds the newest append of a producer.
+func (st *staged) remember(p *Producer, a *Appended) {
+	p.First, p.Last = a.First, a.Last
+	st.producers = withProducer(st.producers, *p)
+	st.fresh = withProducer(st.fresh, *p)
 }
 
 // withProducer returns a copy of list in which p replaces the producer of the same ID, at the end, and without the
@@ -457,7 +488,9 @@ func (m *lane) publish(st *staged) {
 	lv.used = true
 	if st.end != nil {
 		lv.info.End = st.end
-		m.log.idle.forget(lv.key)
+		if lv.info.Config.Expires().IsZero() {
+			m.log.idle.forget(lv.key)
+		}
 		m.log.ended.note(&lv.info, lv.charged)
 	}
 	lv.trimHot(m.log.opts.TailBytes)

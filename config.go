@@ -171,6 +171,20 @@ const MaxAgeEachLabel = "reprise.max_age_each"
 // MaxAgeEach returns the value of MaxAgeEachLabel, or 0 if there is none.
 func (c StreamConfig) MaxAgeEach() time.Duration { return c.durationLabel(MaxAgeEachLabel) }
 
+// ExpiresLabel is the label that says when a stream is removed, whether it has ended or not: a time in the format of
+// RFC 3339, which may have fractions of a second. A sweep removes the stream as Log.Remove does, once the time is past.
+// Stream.Configure can move it. It is a label for the same reason as MaxIdleLabel.
+const ExpiresLabel = "reprise.expires"
+
+// Expires returns the value of ExpiresLabel, or the zero time if there is none.
+func (c StreamConfig) Expires() time.Time {
+	at, err := time.Parse(time.RFC3339Nano, c.Labels[ExpiresLabel])
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
 // EqualButAccount is like Equal, but ignores AccountLabel.
 func (c StreamConfig) EqualButAccount(o StreamConfig) bool {
 	return c.Retention == o.Retention && bytes.Equal(c.Meta, o.Meta) &&
@@ -212,6 +226,9 @@ func (c StreamConfig) validate() error {
 		if text, ok := c.Labels[label]; ok && c.durationLabel(label) == 0 {
 			return fmt.Errorf("%w: label %s is %q, a positive duration is taken", ErrInvalid, label, text)
 		}
+	}
+	if text, ok := c.Labels[ExpiresLabel]; ok && c.Expires().IsZero() {
+		return fmt.Errorf("%w: label %s is %q, a time as in RFC 3339 is taken", ErrInvalid, ExpiresLabel, text)
 	}
 	if len(c.Meta) > maxMetaBytes {
 		return fmt.Errorf("%w: meta of %d bytes, at most %d are taken", ErrInvalid, len(c.Meta), maxMetaBytes)

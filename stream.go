@@ -53,6 +53,11 @@ type AppendOptions struct {
 	// ExpectedSeq, if not 0, is the seq that the first event must get: if it would get another one, the append is
 	// refused with ErrConflict. A duplicate of a Producer is answered as always.
 	ExpectedSeq uint64
+	// Guard, if not nil, numbers appends beside Producer, whoever makes them: the append is refused with ErrConflict
+	// unless it has the next number of the guard, which the stream remembers as it remembers a producer. So writers
+	// that have seen the last guarded append can decide what follows it. PerEvent has no meaning. A duplicate of a
+	// Producer is answered as always.
+	Guard *ProducerID
 	// Trace, if not nil, is filled with how the append was committed. It must not be used before the append has
 	// returned.
 	Trace *AppendTrace
@@ -183,20 +188,16 @@ func (s *Stream) End(ctx context.Context, outcome string, event Event) (Appended
 	return s.EndWith(ctx, AppendOptions{}, outcome, event)
 }
 
-// EndWith is End with options.
-func (s *Stream) EndWith(ctx context.Context, opts AppendOptions, outcome string, event Event) (
+// EndWith is End with options, of the last event, which is appended together with those before it.
+func (s *Stream) EndWith(ctx context.Context, opts AppendOptions, outcome string, events ...Event) (
 	appended Appended, err error,
 ) {
 	if err := checkOutcome(outcome); err != nil {
 		return Appended{}, s.op("end", err)
 	}
-	return s.endWith(ctx, opts, outcome, []Event{event})
-}
-
-// endWith is EndWith of the last event, which is appended together with those before it.
-func (s *Stream) endWith(ctx context.Context, opts AppendOptions, outcome string, events []Event) (
-	appended Appended, err error,
-) {
+	if len(events) == 0 {
+		return Appended{}, s.op("end", fmt.Errorf("%w: no events", ErrInvalid))
+	}
 	events, end := endEvents(outcome, events)
 	err = s.append(ctx, &appended, &opts, events, end)
 	return appended, s.op("end", err)
@@ -241,9 +242,12 @@ func (l *Log) check(opts *AppendOptions, events []Event, ends bool) (size int, e
 	if err := opts.Owner.validate(); err != nil {
 		return 0, err
 	}
-	if p := opts.Producer; p != nil && (p.ID == "" || len(p.ID) > maxTypeBytes) {
-		return 0, fmt.Errorf("%w: a producer id is 1 to %d bytes long", ErrInvalid, maxTypeBytes)
-	} else if p != nil && p.PerEvent && p.Seq > math.MaxUint64-uint64(len(events)) {
+	for _, p := range [...]*ProducerID{opts.Producer, opts.Guard} {
+		if p != nil && (p.ID == "" || len(p.ID) > maxTypeBytes) {
+			return 0, fmt.Errorf("%w: a producer id is 1 to %d bytes long", ErrInvalid, maxTypeBytes)
+		}
+	}
+	if p := opts.Producer; p != nil && p.PerEvent && p.Seq > math.MaxUint64-uint64(len(events)) {
 		return 0, fmt.Errorf("%w: a producer has no numbers after %d", ErrInvalid, uint64(math.MaxUint64))
 	}
 	return size, nil

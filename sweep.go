@@ -22,9 +22,9 @@ type SweepResult struct {
 const sweepChunk = 500
 
 // Sweep ends the streams that have been idle for too long (see MaxIdleLabel), removes events of open streams that are
-// too old (see MaxAgeEachLabel), and removes the streams that have expired, Retention.MaxAge after their end. Their
-// names are answered with ErrExpired for Options.Remember, and readers that are still there get the same. It runs by
-// itself every Options.SweepEvery.
+// too old (see MaxAgeEachLabel), removes streams at the time of their ExpiresLabel, and those that have expired,
+// Retention.MaxAge after their end. The names of the latter are answered with ErrExpired for Options.Remember, and
+// readers that are still there get the same. It runs by itself every Options.SweepEvery.
 func (l *Log) Sweep(ctx context.Context) (SweepResult, error) {
 	result, err := l.sweep(ctx)
 	if l.Shared() { // count the appends of other replicas too
@@ -140,7 +140,8 @@ func (s lister) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 	return due, nil
 }
 
-// idleStreams are open streams that are to be ended once they are idle for too long, and those whose events expire.
+// idleStreams are open streams that are to be ended once they are idle for too long, those whose events expire, and
+// those that expire themselves.
 // They are known from their creation or last use here, and those of earlier times from a list of all streams, so that a
 // sweep lists nothing. There are at most Options.MaxStreams of them; later lists find the others.
 type idleStreams struct {
@@ -191,14 +192,14 @@ func (l *Log) maxIdle(info *StreamInfo) time.Duration {
 	return l.opts.MaxIdle
 }
 
-// noteIdle adds an open stream that may be idle, or keeps its events, for a limited time only, and removes any
-// other.
+// noteIdle adds a stream that expires, and an open one that may be idle, or keeps its events, for a limited time only,
+// and removes any other.
 func (l *Log) noteIdle(info *StreamInfo) {
-	bound, each, x := l.maxIdle(info), maxAgeEach(info), &l.idle
+	bound, each, expires, x := l.maxIdle(info), maxAgeEach(info), info.Config.Expires(), &l.idle
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	switch known, ok := x.byKey[info.Key]; {
-	case bound == 0 && each == 0:
+	case bound == 0 && each == 0 && expires.IsZero():
 		delete(x.byKey, info.Key)
 	case known.epoch == info.Epoch:
 	case !ok && len(x.byKey) >= l.opts.MaxStreams:
@@ -206,10 +207,21 @@ func (l *Log) noteIdle(info *StreamInfo) {
 	default:
 		s := idleStream{key: info.Key, epoch: info.Epoch, tail: info.Tail, seen: time.Now()}
 		if each == 0 { // otherwise the first check finds out
-			s.due = s.mayEnd(monotonic(info.Created, s.seen), bound)
+			s.due = expires
+			if bound > 0 {
+				s.due = earlier(expires, s.mayEnd(monotonic(info.Created, s.seen), bound))
+			}
 		}
 		x.byKey[info.Key] = s
 	}
+}
+
+// earlier returns the earlier of two times, of which the zero one is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // monotonic returns a time of the system's clock, or now if that is earlier, on the monotonic clock.
@@ -292,8 +304,8 @@ func (l *Log) eachListed(ctx context.Context, f func(*StreamInfo)) error {
 	return err
 }
 
-// checkIdle compares a stream with what was seen of it, and ends the stream if it has been idle for too long. Before
-// that it removes the events that are too old.
+// checkIdle removes a stream that has expired. Otherwise it compares the stream with what was seen of it, and ends the
+// stream if it has been idle for too long. Before that it removes the events that are too old.
 func (l *Log) checkIdle(ctx context.Context, s *idleStream, result *SweepResult) error {
 	page, err := l.readPage(ctx, s.key, 1<<63, 0)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrExpired) {
@@ -304,8 +316,17 @@ func (l *Log) checkIdle(ctx context.Context, s *idleStream, result *SweepResult)
 		return err
 	}
 	info := &page.Info
-	bound, each := l.maxIdle(info), maxAgeEach(info)
-	if bound == 0 && each == 0 {
+	bound, each, expires := l.maxIdle(info), maxAgeEach(info), info.Config.Expires()
+	if !expires.IsZero() && !expires.After(time.Now()) {
+		if err := l.remove(ctx, s.key, info.Epoch); err != nil {
+			return err
+		}
+		result.Streams++
+		result.Events += int64(info.Kept())
+		result.Bytes += info.Bytes
+		return nil
+	}
+	if bound == 0 && each == 0 && expires.IsZero() {
 		l.idle.forget(s.key)
 		return l.tellOfEnd(ctx, info)
 	}
@@ -315,7 +336,7 @@ func (l *Log) checkIdle(ctx context.Context, s *idleStream, result *SweepResult)
 			return err
 		}
 	}
-	if s.due = dueEach; bound == 0 {
+	if s.due = earlier(expires, dueEach); bound == 0 {
 		l.idle.update(s, false)
 		return nil
 	}
@@ -324,9 +345,7 @@ func (l *Log) checkIdle(ctx context.Context, s *idleStream, result *SweepResult)
 	}
 	mayEnd := s.mayEnd(s.since, bound)
 	early := mayEnd.After(time.Now())
-	if each == 0 || mayEnd.Before(dueEach) {
-		s.due = mayEnd
-	}
+	s.due = earlier(s.due, mayEnd)
 	l.idle.update(s, early)
 	if early {
 		return nil

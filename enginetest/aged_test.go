@@ -124,3 +124,59 @@ func TestChangedBoundsCountAtOnce(t *testing.T) {
 		wantExpired(t, log, s, 0, 4, 6)
 	})
 }
+
+// TestStreamsExpire: at the time of the label, which may be moved, a sweep removes a stream, whether it has ended or
+// not, and after a restart too.
+func TestStreamsExpire(t *testing.T) {
+	sweeping(t, func(t *testing.T, store reprise.Store) {
+		opts := &reprise.Options{SweepEvery: -1}
+		log := openLog(t, store, opts)
+		expiring := func(name string, in time.Duration) *reprise.Stream {
+			t.Helper()
+			s, _, err := log.Create(t.Context(), named(name), reprise.StreamConfig{Labels: map[string]string{
+				reprise.ExpiresLabel: time.Now().Add(in).Format(time.RFC3339Nano),
+			}})
+			check(t, err)
+			add(t, s, numbered(1, 2)...)
+			return s
+		}
+		wantGone := func(want ...string) {
+			t.Helper()
+			result, err := log.Sweep(t.Context())
+			check(t, err)
+			if result.Streams != int64(len(want)) {
+				t.Errorf("%d streams were removed, want %q", result.Streams, want)
+			}
+			for _, name := range want {
+				_, err := log.Stream(t.Context(), named(name))
+				wantError(t, err, reprise.ErrNotFound)
+			}
+		}
+		open, ended, moved := expiring("open", time.Hour), expiring("ended", time.Hour), expiring("moved", time.Hour)
+		kept := create(t, log, "kept", reprise.Retention{})
+		expiring("late", 2*time.Hour)
+		end(t, ended)
+		_, err := moved.Configure(t.Context(), func(config *reprise.StreamConfig) {
+			config.Labels[reprise.ExpiresLabel] = time.Now().Add(3 * time.Hour).Format(time.RFC3339Nano)
+		})
+		check(t, err)
+		time.Sleep(time.Hour - time.Millisecond)
+		wantGone()
+		add(t, open, text("used"))
+		time.Sleep(time.Millisecond)
+		wantGone("open", "ended")
+		check(t, log.Close())
+		log = openLog(t, store, opts)
+		defer log.Close()
+		time.Sleep(time.Hour)
+		wantGone("late")
+		time.Sleep(time.Hour)
+		wantGone("moved")
+		kept, err = log.Stream(t.Context(), kept.Key())
+		check(t, err)
+		_, err = kept.Configure(t.Context(), func(config *reprise.StreamConfig) {
+			config.Labels = map[string]string{reprise.ExpiresLabel: "tomorrow"}
+		})
+		wantError(t, err, reprise.ErrInvalid)
+	})
+}

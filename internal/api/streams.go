@@ -57,7 +57,9 @@ func (s *Server) streamBody(info *reprise.StreamInfo) streamBody {
 }
 
 // ownLabels are the labels of a stream that are not shown as such and that nobody else sets.
-var ownLabels = []string{reprise.AccountLabel, reprise.MaxIdleLabel, reprise.MaxAgeEachLabel}
+var ownLabels = []string{
+	reprise.AccountLabel, reprise.MaxIdleLabel, reprise.MaxAgeEachLabel, reprise.ExpiresLabel,
+}
 
 // withOwn returns the labels of a stream that is charged to a principal, with the bounds of bound that are labels.
 func withOwn(labels map[string]string, principal string, bound *execution.Retention) map[string]string {
