@@ -79,6 +79,7 @@ clients: ## every client through the suite of reprise check-client: cut at every
 .PHONY: faces
 faces: ## SDKs of other systems, unchanged, through cuts and a SIGKILL of the server
 	examples/faces/execd.sh
+	examples/faces/durable.sh
 	examples/relay.sh
 
 .PHONY: rust-client

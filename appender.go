@@ -340,3 +340,109 @@ func appendable(units []appendUnit, ends bool) (n, events int) {
 	}
 	return n, events
 }
+
+// ProducerID numbers the appends of an idempotent producer. An append is a duplicate if its
+// Seq is not above the producer's newest one. It is refused with ErrConflict if it skips a Seq,
+// and with ErrFenced if its Epoch is older.
+type ProducerID struct {
+	// ID is 1 to 64 bytes, chosen by the producer.
+	ID string
+	// Epoch is raised by a producer that starts over; Seq then begins at 0.
+	Epoch, Seq uint64
+	// PerEvent numbers events instead of appends: Seq is the number of the first event, and each event takes one.
+	// Events that the stream already has are skipped, so a producer may send them again in different appends.
+	// Appended then describes the events that were added. If there were none, Duplicate is true, and First and Last
+	// are the seq of the last event, or 0 if the producer has sent others since.
+	PerEvent bool
+}
+
+// repeats checks the producer of c. done is true if all events are already stored; otherwise c.skip is the number of
+// those that are.
+func (c *call) repeats(known []Producer) (done bool, err error) {
+	c.skip = 0
+	p := c.opts.Producer
+	if p == nil {
+		return false, nil
+	}
+	newest, next := p.next(known)
+	if p.Epoch < newest.Epoch {
+		return false, fmt.Errorf("%w: producer %q is at epoch %d", ErrFenced, p.ID, newest.Epoch)
+	}
+	switch {
+	case p.Seq == next:
+		return false, nil
+	case p.Seq > next:
+		return false, fmt.Errorf("%w: producer %q is to go on with %d, not %d", ErrConflict, p.ID, next, p.Seq)
+	}
+	if p.PerEvent && next-p.Seq < uint64(len(c.events)) {
+		c.skip = int(next - p.Seq)
+		return false, nil
+	}
+	c.found = Appended{Duplicate: true, Epoch: c.live.info.Epoch}
+	switch {
+	case p.last(len(c.events)) != newest.Seq:
+	case p.PerEvent:
+		c.found.First, c.found.Last = newest.Last, newest.Last
+	default:
+		c.found.First, c.found.Last = newest.First, newest.Last
+	}
+	return true, nil
+}
+
+// next returns the newest append of the producer, zero for an unknown one, and the number of the next one.
+func (p *ProducerID) next(known []Producer) (newest Producer, next uint64) {
+	for _, k := range known {
+		if k.ID == p.ID {
+			newest = k
+		}
+	}
+	if newest.ID != "" && p.Epoch == newest.Epoch {
+		return newest, newest.Seq + 1
+	}
+	return newest, 0 // of an unknown producer, or at a new epoch
+}
+
+// isGuarded checks AppendOptions.Guard.
+func (c *call) isGuarded(known []Producer, l *Log) error {
+	g := c.opts.Guard
+	if g == nil {
+		return nil
+	}
+	newest, next := g.next(known)
+	if g.Seq == next && g.Epoch >= newest.Epoch {
+		return nil
+	}
+	if !c.asked && l.Shared() { // others may have appended at another replica
+		c.asked = true
+		return errStale
+	}
+	return fmt.Errorf("%w: guard %q is at %d of epoch %d", ErrConflict, g.ID, newest.Seq, newest.Epoch)
+}
+
+// last returns the number of the last of so many events.
+func (p *ProducerID) last(events int) uint64 {
+	if p.PerEvent {
+		return p.Seq + uint64(events) - 1
+	}
+	return p.Seq
+}
+
+// remember adds the newest append of a producer.
+func (st *staged) remember(p *Producer, a *Appended) {
+	p.First, p.Last = a.First, a.Last
+	st.producers = withProducer(st.producers, *p)
+	st.fresh = withProducer(st.fresh, *p)
+}
+
+// withProducer returns a copy of list in which p replaces the producer of the same ID, at the end, and without the
+// oldest if there are too many.
+func withProducer(list []Producer, p Producer) []Producer {
+	out := make([]Producer, 0, len(list)+1)
+	for _, k := range list {
+		if k.ID != p.ID {
+			out = append(out, k)
+		}
+	}
+	out = append(out, p)
+	return out[max(0, len(out)-MaxProducers):]
+}

@@ -142,13 +142,6 @@ func (c StreamConfig) Equal(o StreamConfig) bool {
 	return c.Retention == o.Retention && maps.Equal(c.Labels, o.Labels) && bytes.Equal(c.Meta, o.Meta)
 }
 
-// AccountLabel is the label that names the account within the tenant to which a stream is charged; see Options.Quota.
-// Creating an existing stream under another account finds it; it stays charged to the first account.
-const AccountLabel = "reprise.account"
-
-// Account returns the value of AccountLabel, or "" for a stream that is charged to its tenant only.
-func (c StreamConfig) Account() string { return c.Labels[AccountLabel] }
-
 // MaxIdleLabel is the label that bounds how long an open stream may be without appends: a positive duration such as
 // "24h", in the format of time.ParseDuration. A sweep ends a stream that has been idle for longer, as Stream.End does,
 // with the outcome "failed" and data whose code is "idle". After that the stream expires as any other.
@@ -184,23 +177,6 @@ func (c StreamConfig) Expires() time.Time {
 	}
 	return at
 }
-
-// EqualButAccount is like Equal, but ignores AccountLabel.
-func (c StreamConfig) EqualButAccount(o StreamConfig) bool {
-	return c.Retention == o.Retention && bytes.Equal(c.Meta, o.Meta) &&
-		maps.Equal(withoutAccount(c.Labels), withoutAccount(o.Labels))
-}
-
-func withoutAccount(labels map[string]string) map[string]string {
-	if _, ok := labels[AccountLabel]; ok {
-		labels = maps.Clone(labels)
-		delete(labels, AccountLabel)
-	}
-	return labels
-}
-
-// Quota limits what a tenant, or an account within it, keeps. 0 means no limit; a negative value means no room at all.
-type Quota struct{ Streams, Bytes int64 }
 
 const (
 	maxLabels     = 64

@@ -63,21 +63,6 @@ type AppendOptions struct {
 	Trace *AppendTrace
 }
 
-// ProducerID numbers the appends of an idempotent producer. An append is a duplicate if its
-// Seq is not above the producer's newest one. It is refused with ErrConflict if it skips a Seq,
-// and with ErrFenced if its Epoch is older.
-type ProducerID struct {
-	// ID is 1 to 64 bytes, chosen by the producer.
-	ID string
-	// Epoch is raised by a producer that starts over; Seq then begins at 0.
-	Epoch, Seq uint64
-	// PerEvent numbers events instead of appends: Seq is the number of the first event, and each event takes one.
-	// Events that the stream already has are skipped, so a producer may send them again in different appends.
-	// Appended then describes the events that were added. If there were none, Duplicate is true, and First and Last
-	// are the seq of the last event, or 0 if the producer has sent others since.
-	PerEvent bool
-}
-
 // Key returns the name of the stream.
 func (s *Stream) Key() StreamKey { return s.live.Load().key }
 

@@ -1,6 +1,7 @@
 package reprise
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"maps"
@@ -447,3 +448,27 @@ func (l *Log) UsageOf(tenant Tenant, account string) Size {
 	n := t.amount()
 	return Size{Streams: n.streams, Events: n.events, Bytes: n.bytes}
 }
+
+// AccountLabel is the label that names the account within the tenant to which a stream is charged; see Options.Quota.
+// Creating an existing stream under another account finds it; it stays charged to the first account.
+const AccountLabel = "reprise.account"
+
+// Account returns the value of AccountLabel, or "" for a stream that is charged to its tenant only.
+func (c StreamConfig) Account() string { return c.Labels[AccountLabel] }
+
+// EqualButAccount is like Equal, but ignores AccountLabel.
+func (c StreamConfig) EqualButAccount(o StreamConfig) bool {
+	return c.Retention == o.Retention && bytes.Equal(c.Meta, o.Meta) &&
+		maps.Equal(withoutAccount(c.Labels), withoutAccount(o.Labels))
+}
+
+func withoutAccount(labels map[string]string) map[string]string {
+	if _, ok := labels[AccountLabel]; ok {
+		labels = maps.Clone(labels)
+		delete(labels, AccountLabel)
+	}
+	return labels
+}
+
+// Quota limits what a tenant, or an account within it, keeps. 0 means no limit; a negative value means no room at all.
+type Quota struct{ Streams, Bytes int64 }

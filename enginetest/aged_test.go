@@ -155,6 +155,7 @@ func TestStreamsExpire(t *testing.T) {
 		open, ended, moved := expiring("open", time.Hour), expiring("ended", time.Hour), expiring("moved", time.Hour)
 		kept := create(t, log, "kept", reprise.Retention{})
 		expiring("late", 2*time.Hour)
+		wantGone()
 		end(t, ended)
 		_, err := moved.Configure(t.Context(), func(config *reprise.StreamConfig) {
 			config.Labels[reprise.ExpiresLabel] = time.Now().Add(3 * time.Hour).Format(time.RFC3339Nano)

@@ -78,8 +78,8 @@ func TestGuardOverReplicas(t *testing.T) {
 		s, err := log.Stream(t.Context(), named("s"))
 		check(t, err)
 		work.Go(func() {
-			for n := uint64(0); n < numbers; n++ {
-				_, err := s.AppendWith(t.Context(), guarded(n), text(strconv.FormatUint(n, 10)))
+			for n := range numbers {
+				_, err := s.AppendWith(t.Context(), guarded(uint64(n)), text(strconv.Itoa(n)))
 				switch {
 				case err == nil:
 					mu.Lock()

@@ -182,17 +182,17 @@ var engineMutants = []mutant{
 	},
 	{
 		name: "gap of a producer is accepted", rule: "G9",
-		file: "commit.go", old: "	case p.Seq > next:\n", new: "	case p.Seq > next+1:\n",
+		file: "appender.go", old: "	case p.Seq > next:\n", new: "	case p.Seq > next+1:\n",
 		pkg: "./enginetest", run: "TestG9CreationAndAppendTakeEffectOnce|TestProducers",
 	},
 	{
 		name: "duplicate of a producer is stored again", rule: "G9",
-		file: "commit.go", old: "	case p.Seq == next:\n", new: "	case p.Seq <= next:\n",
+		file: "appender.go", old: "	case p.Seq == next:\n", new: "	case p.Seq <= next:\n",
 		pkg: "./enginetest", run: "TestG9CreationAndAppendTakeEffectOnce|TestProducers",
 	},
 	{
 		name: "older epoch of a producer is accepted", rule: "G9",
-		file: "commit.go", old: "	case p.Epoch < newest.Epoch:\n", new: "	case p.Epoch+100 < newest.Epoch:\n",
+		file: "appender.go", old: "	if p.Epoch < newest.Epoch {\n", new: "	if p.Epoch+100 < newest.Epoch {\n",
 		pkg: "./enginetest", run: "TestProducers",
 	},
 	{

@@ -195,7 +195,7 @@ var outsideMutants = []mutant{
 	},
 	{
 		name: "outside: duplicate is stored again", rule: "G9",
-		file: "commit.go", old: "	case p.Seq == next:\n", new: "	case p.Seq <= next:\n",
+		file: "appender.go", old: "	case p.Seq == next:\n", new: "	case p.Seq <= next:\n",
 		torture: "-stores memory -for 25s -seed 1",
 	},
 	{

@@ -9,14 +9,21 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
+	"reprise/internal/face/durable"
 	"reprise/internal/face/execd"
 	"reprise/internal/web"
 )
 
-// faces make the parts that speak to clients of other systems, by their names.
-var faces = map[string]func(n *Node, prefix string) (web.Part, error){
-	"execd": newExecd,
+// faces are the parts that speak to clients of other systems, by their names. Their paths begin with the prefix, unless
+// the operator says otherwise.
+var faces = map[string]struct {
+	prefix string
+	open   func(n *Node, prefix string) (web.Part, error)
+}{
+	"durable": {"/v1/stream", newDurable},
+	"execd":   {"/execd", newExecd},
 }
 
 // FaceNames returns the names of the faces, sorted.
@@ -25,21 +32,30 @@ func FaceNames() []string { return slices.Sorted(maps.Keys(faces)) }
 // openFaces opens the faces that the options name.
 func openFaces(_ context.Context, n *Node) error {
 	for _, name := range slices.Sorted(maps.Keys(n.Faces)) {
-		prefix := cmp.Or(n.Faces[name], "/"+name)
-		if faces[name] == nil {
+		face, known := faces[name]
+		if !known {
 			return usage("--face %s: %s are known", name, strings.Join(FaceNames(), ", "))
 		}
+		prefix := cmp.Or(n.Faces[name], face.prefix)
+		ours := strings.HasPrefix(prefix+"/", "/v1/") || strings.HasPrefix(prefix+"/", "/mcp/")
 		if prefix == "/" || !path.IsAbs(prefix) || path.Clean(prefix) != prefix || strings.ContainsAny(prefix, "{} ") ||
-			strings.HasPrefix(prefix+"/", "/v1/") || strings.HasPrefix(prefix+"/", "/mcp/") {
-			return usage("--face %s=%s: a path such as /%s is taken, outside /v1 and /mcp", name, prefix, name)
+			ours && prefix != face.prefix {
+			return usage("--face %s=%s: a path such as %s is taken, outside /v1 and /mcp", name, prefix, face.prefix)
 		}
-		part, err := faces[name](n, prefix)
+		part, err := face.open(n, prefix)
 		if err != nil {
 			return err
 		}
 		n.routes = append(n.routes, part)
 	}
 	return nil
+}
+
+// newDurable makes the face for clients of Durable Streams.
+func newDurable(n *Node, prefix string) (web.Part, error) {
+	return durable.API{
+		Prefix: prefix, Log: n.log, Reads: n.reads, Heartbeat: cmp.Or(n.Heartbeat, 15*time.Second),
+	}, nil
 }
 
 // newExecd makes the face for the SDKs of OpenSandbox.

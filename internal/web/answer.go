@@ -86,7 +86,7 @@ func (m *Mux) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		w.Header().Set(UploadOffset, strconv.FormatInt(*p.Offset, 10))
 	}
 	m.AllowWrite(w)
-	if face := recordOf(w).face; face != nil {
+	if face := recordOf(w).face; face != nil && face.Refuse != nil {
 		recordOf(w).NoteProblem(p.Code)
 		face.Refuse(w, err, &p)
 		return

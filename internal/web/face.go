@@ -7,15 +7,18 @@ import (
 	"reprise/internal/problem"
 )
 
-// Face is a part of the paths that speaks to the clients of another system: they show their credentials in a header of
-// their own, and expect refusals in another form.
+// Face is a part of the paths that speaks to the clients of another system: they may show their credentials in a header
+// of their own, expect refusals in another form, and use headers that our own API does not have.
 type Face struct {
 	// Prefixes are what its paths begin with.
 	Prefixes []string
-	// Credential is the header of a credential. A request without it, or with Authorization, is identified as usual.
+	// Credential is the header of a credential, "" for none. A request without it, or with Authorization, is identified
+	// as usual.
 	Credential string
+	// Allow and Expose list headers of requests and of responses, for pages of other origins that the server allows.
+	Allow, Expose string
 	// Refuse answers a request that is refused because of err. p is its problem; status and Retry-After are those of p
-	// unless the other system has its own.
+	// unless the other system has its own. Default: as our own API does.
 	Refuse func(w http.ResponseWriter, err error, p *problem.Problem)
 }
 

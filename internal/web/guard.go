@@ -71,12 +71,16 @@ func (m *Mux) guard(w http.ResponseWriter, r *http.Request) bool {
 			identity.ErrForbidden))
 		return false
 	}
+	exposed, allowed := exposedHeaders, allowedHeaders
+	if face := recordOf(w).face; face != nil && face.Allow != "" {
+		exposed, allowed = exposed+", "+face.Expose, allowed+", "+face.Allow
+	}
 	h.Set("Access-Control-Allow-Origin", origin)
-	h.Set("Access-Control-Expose-Headers", exposedHeaders)
+	h.Set("Access-Control-Expose-Headers", exposed)
 	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
 	if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
 		h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE")
-		h.Set("Access-Control-Allow-Headers", allowedHeaders)
+		h.Set("Access-Control-Allow-Headers", allowed)
 		h.Set("Access-Control-Max-Age", "600")
 		w.WriteHeader(http.StatusNoContent)
 		return false
