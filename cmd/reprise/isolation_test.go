@@ -10,6 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"reprise/internal/isolation"
+	"reprise/internal/testserver"
 )
 
 // TestRunAsNamesUsers: --run-as names one user for all commands, and one for those of each tenant.
@@ -43,7 +44,7 @@ func TestRunAsNamesUsers(t *testing.T) {
 
 // TestReplaceable: what is hidden as a file stays hidden only until it is replaced, unless its directory is hidden too.
 func TestReplaceable(t *testing.T) {
-	dir := t.TempDir()
+	dir := testserver.TempDir(t)
 	path := func(name string) string { return filepath.Join(dir, name) }
 	for _, name := range []string{"data", "data2"} {
 		if err := os.Mkdir(path(name), 0o700); err != nil {
