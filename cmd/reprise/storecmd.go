@@ -3,10 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -83,13 +85,18 @@ type storeStatsCmd struct {
 // Run prints them.
 func (c *storeStatsCmd) Run(ctx context.Context, asked *stops) error {
 	return c.askOr(ctx, asked, func(ctx context.Context, server *client.Client) error {
-		var stats upkeep.Stats
-		path := "/v1/store"
+		query := url.Values{}
 		if c.Advise {
-			path += "?advise=true"
+			query.Set("advise", "true")
 		}
-		if err := askJSON(ctx, server, http.MethodGet, path, nil, &stats); err != nil {
+		answer, err := server.Do(ctx, http.MethodGet, "/v1/store", query)
+		if err != nil {
 			return err
+		}
+		defer answer.Body.Close()
+		var stats upkeep.Stats
+		if err := json.NewDecoder(answer.Body).Decode(&stats); err != nil {
+			return fmt.Errorf("read the size of the store: %w", err)
 		}
 		return c.print(&stats)
 	}, func() error {
@@ -170,8 +177,8 @@ func (c *storeSweepCmd) Run(ctx context.Context, asked *stops) error {
 		if c.Archive != "" {
 			return usage("--archive: the server that uses the store archives what it sweeps, if it was started with --archive")
 		}
-		var swept upkeep.Swept
-		if err := askJSON(ctx, server, http.MethodPost, "/v1/store/sweep", nil, &swept); err != nil {
+		swept, err := server.SweepStore(ctx)
+		if err != nil {
 			return err
 		}
 		return c.print(swept)
@@ -186,12 +193,12 @@ func (c *storeSweepCmd) Run(ctx context.Context, asked *stops) error {
 			if err != nil {
 				return err
 			}
-			return c.print(upkeep.Swept(result))
+			return c.print(client.Swept(result))
 		})
 	})
 }
 
-func (c *storeSweepCmd) print(s upkeep.Swept) error {
+func (c *storeSweepCmd) print(s client.Swept) error {
 	if c.JSON {
 		return printObject(s)
 	}
