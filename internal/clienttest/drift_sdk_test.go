@@ -134,35 +134,19 @@ var ofFile = []string{"path_base64", "etag", "target", "sha256", "line", "text"}
 var typescriptSDK = &sdk{
 	language: "TypeScript", folder: "../../sdk/typescript/src", files: "*.ts", parse: parseTypeScript,
 	types: map[string]string{
-		"Access": "Access", "Bytes": "ByteCounts", "DirectoryRequest": "Files.makeDirectory()", "End": "End",
-		"EndRequest": "Producer.end()", "EventPage": "Page", "EventToPublish": "NewEvent", "EventsToPublish": "",
-		"Execution": "Execution", "ExecutionPage": "ExecutionList", "ExecutionRequest": "StartRequest",
-		"File":       "FileInfo",
-		"FileChange": "FileChange", "FileModeRequest": "Files.setMode()", "FileMove": "Files.move()",
-		"FilePage": "FilePage",
-		"Gap":      "Gap", "InputTaken": "StdinState", "Interpreter": "Interpreter",
-		"InterpreterList": "InterpreterList", "InterpreterRequest": "InterpreterRequest",
-		"Isolation": "Isolation", "Key": "Key", "KeyList": "KeyList",
-		"KeyRequest": "KeyRequest", "Layers": "Layers", "Limits": "Limits", "Problem": "Problem",
-		"PublishedEvents": "Published", "Replica": "Replica", "ReplicaPage": "ReplicaList", "Retention": "Retention",
-		"Screen": "Screen", "Session": "Session",
-		"SessionPage": "SessionList", "SignalRequest": "Reprise.signal()", "Started": "Started", "Stream": "Stream",
-		"StreamPage": "StreamList", "StreamRequest": "StreamConfig",
-		"Change": "Change", "RetentionChange": "Retention", "Task": "Task", "TaskPage": "TaskList",
-		"TTY": "TTY", "TerminalSize": "Reprise.resize()",
-		"Ticket": "Ticket", "TicketRequest": "TicketRequest", "UploadProgress": "UploadProgress", "Usage": "Usage",
-		"Watch": "Watch", "WatchRequest": "Files.watch()", "Window": "Window",
-		"Quota": "Quota", "Quotas": "Quotas", "KeyLimitsRequest": "Admin.limitKey()",
-		"Schedule": "Schedule", "ScheduleList": "ScheduleList", "ScheduleRequest": "ScheduleRequest",
-		"Webhook": "Webhook", "WebhookAnswer": "WebhookAnswer", "WebhookList": "WebhookList",
-		"WebhookRequest": "WebhookRequest",
+		"DirectoryRequest": "Files.makeDirectory()", "End": "End", "EndRequest": "Producer.end()", "EventPage": "Page",
+		"EventsToPublish": "", "FileChange": "FileChange",
+		"FileModeRequest": "Files.setMode()", "FileMove": "Files.move()", "Gap": "Gap",
+		"KeyLimitsRequest": "Admin.limitKey()", "Problem": "Problem",
+		"SignalRequest": "Reprise.signal()", "Started": "Started", "TerminalSize": "Reprise.resize()",
+		"WatchRequest": "Files.watch()",
 	},
 	renamed: map[string]string{
 		"EventPage.next_cursor": "nextCursor", "EventPage.has_more": "hasMore", "SignalRequest.signal": "name",
 		"Started.seq": "", "Started.time": "", "End.seq": "", "End.time": "", // of EventBase
 		"Problem.type": "", "Problem.retry_after": "retryAfter",
 	},
-	extra: map[string][]string{"StartRequest": {"idempotencyKey", "hold"}, "FileChange": ofFile},
+	extra: map[string][]string{"FileChange": ofFile},
 	loose: map[string]bool{
 		"Problem.retryAfter": true, // milliseconds
 		"Page.nextCursor":    true, // the client does not count from the start
