@@ -31,7 +31,8 @@ var handwritten = map[string]string{
 func TestGeneratedTypes(t *testing.T) {
 	schemas := openSchemas(t)
 	for file, text := range map[string]string{
-		"../../sdk/typescript/src/schemas.ts": schemas.typescript(),
+		"../../sdk/typescript/src/schemas.ts":      schemas.typescript(),
+		"../../sdk/python/src/reprise/_schemas.py": schemas.python(),
 	} {
 		file = filepath.FromSlash(file)
 		if *update {
@@ -109,6 +110,9 @@ func (s *schemas) isNamed(name string) bool {
 	return one.Properties.names != nil || one.Enum != nil && name != "Flag"
 }
 
+// refName returns the name of the schema that one refers to, or "".
+func refName(one *schema) string { return one.Ref[strings.LastIndex(one.Ref, "/")+1:] }
+
 // typescript returns a module with all types.
 func (s *schemas) typescript() string {
 	var b strings.Builder
@@ -132,7 +136,11 @@ func (s *schemas) tsObject(one *schema, indent string) string {
 	b.WriteString("{\n")
 	for _, name := range one.Properties.names {
 		member := one.Properties.by[name]
-		writeComment(&b, indent+"  ", member.Description)
+		about := member.Description
+		if name := refName(member); about == "" && name != "" && !s.isNamed(name) {
+			about = s.by[name].Description
+		}
+		writeComment(&b, indent+"  ", about)
 		optional := "?"
 		if slices.Contains(one.Required, name) {
 			optional = ""
@@ -145,7 +153,7 @@ func (s *schemas) tsObject(one *schema, indent string) string {
 
 func (s *schemas) tsType(one *schema, indent string) string {
 	if one.Ref != "" {
-		name := one.Ref[strings.LastIndex(one.Ref, "/")+1:]
+		name := refName(one)
 		if s.isNamed(name) {
 			return name
 		}

@@ -73,6 +73,7 @@ export interface Checked {
   problems: number
 }
 
+/** The cursors of the kept events. */
 export interface Window {
   /** Just before the first kept event. */
   earliest: string
@@ -105,12 +106,14 @@ export interface Health {
   status: 'ok' | 'ready'
 }
 
+/** A file that was kept with an execution. */
 export interface Artifact {
   path: string
   size: number
   sha256: string
 }
 
+/** A request for an interpreter. */
 export interface InterpreterRequest {
   id?: string
   session?: string
@@ -130,6 +133,7 @@ export interface InterpreterRequest {
   access?: Access
 }
 
+/** A process that runs one piece of code after the other and keeps its definitions. */
 export interface Interpreter {
   id: string
   language: string
@@ -148,7 +152,9 @@ export interface Interpreter {
   runs?: number
   /** When its last code ended. */
   used?: string
+  /** A duration in the syntax of Go. */
   idle_timeout?: string
+  /** A duration in the syntax of Go. */
   timeout?: string
   isolation: Isolation | null
   links: {
@@ -222,6 +228,7 @@ export interface ExecutionRequest {
   /** Keep stdin open for `POST .../stdin`. */
   stdin_open?: boolean
   tty?: TTY
+  /** A duration in the syntax of Go. */
   timeout?: string
   /** The time between TERM and KILL, at most 1 min. */
   grace?: string
@@ -282,6 +289,7 @@ export interface Limits {
   output_bytes?: number
   memory_bytes?: number
   processes?: number
+  /** A duration in the syntax of Go. */
   cpu_time?: string
 }
 
@@ -303,6 +311,7 @@ export type ExecutionOutcome =
   | 'failed_to_start'
   | 'lost'
 
+/** What the processes of a command have used. */
 export interface Usage {
   user_ms: number
   system_ms: number
@@ -351,6 +360,7 @@ export interface Layers {
   user?: string
 }
 
+/** One run of a command. */
 export interface Execution {
   id: string
   session?: string
@@ -406,6 +416,7 @@ export interface Execution {
   /** The names of the variables of the request, not their values. */
   env_names?: string[]
   tty?: TTY
+  /** A duration in the syntax of Go. */
   timeout?: string
   labels: Record<string, string> | null
   created: string
@@ -424,6 +435,7 @@ export interface Execution {
   }
 }
 
+/** A summary of the executions of one session. */
 export interface Session {
   id: string
   created: string
@@ -441,6 +453,7 @@ export interface Session {
   }
 }
 
+/** A session of a client of the Model Context Protocol. */
 export interface MCPSession {
   id: string
   /**
@@ -472,6 +485,7 @@ export interface MCPSession {
 
 export interface MCPSessionPage {
   sessions: MCPSession[]
+  /** For the next page; empty on the last. */
   next_cursor: string
 }
 
@@ -497,9 +511,11 @@ export interface MCPCall {
 
 export interface MCPCallPage {
   calls: MCPCall[]
+  /** For the next page; empty on the last. */
   next_cursor: string
 }
 
+/** A call of a tool of MCP whose result the client polls. */
 export interface Task {
   id: string
   /** The endpoint whose tool was called: `mcp`, or at a gateway the name of the upstream. */
@@ -529,9 +545,11 @@ export interface Task {
 
 export interface TaskPage {
   tasks: Task[]
+  /** For the next page; empty on the last. */
   next_cursor: string
 }
 
+/** One of the servers that share a store. What only the server itself knows is null if it does not answer. */
 export interface Replica {
   /** The name by which others know it, which owns its executions. */
   id: string
@@ -573,6 +591,7 @@ export interface Drain {
 
 export interface ReplicaPage {
   replicas: Replica[]
+  /** For the next page; empty on the last. */
   next_cursor: string
 }
 
@@ -581,7 +600,9 @@ export type StreamOutcome =
   | 'failed'
   | 'cancelled'
 
+/** A stream that is not an execution. */
 export interface Stream {
+  /** Segments of letters, digits, `.`, `_` and `-` with `/` between; no empty, `.` or `..` segment. */
   name: string
   status: 'open' | 'ended'
   outcome: StreamOutcome | null
@@ -602,6 +623,7 @@ export interface Stream {
   }
 }
 
+/** An event to publish. */
 export interface EventToPublish {
   /** Default: `message`. */
   type?: string
@@ -611,9 +633,11 @@ export interface EventToPublish {
 
 export interface ExecutionPage {
   executions: Execution[]
+  /** For the next page; empty on the last. */
   next_cursor: string
 }
 
+/** The state of an execution's stdin. */
 export interface InputTaken {
   /** The total number of accepted bytes. */
   offset: number
@@ -621,6 +645,7 @@ export interface InputTaken {
   open: boolean
 }
 
+/** The screen of a terminal. */
 export interface Screen {
   /** The position just after the last event that was drawn. */
   cursor: string
@@ -644,6 +669,7 @@ export interface SignalRequest {
 
 export interface StreamPage {
   streams: Stream[]
+  /** For the next page; empty on the last. */
   next_cursor: string
 }
 
@@ -663,8 +689,11 @@ export interface Change {
 export interface RetentionChange {
   max_events?: number
   max_bytes?: number
+  /** A duration in the syntax of Go. */
   max_age?: string
+  /** A duration in the syntax of Go. */
   max_idle?: string
+  /** A duration in the syntax of Go. */
   max_age_each?: string
 }
 
@@ -681,6 +710,7 @@ export interface EndRequest {
 
 export interface SessionPage {
   sessions: Session[]
+  /** For the next page; empty on the last. */
   next_cursor: string
 }
 
@@ -750,9 +780,11 @@ export type QuotaOf =
   | 'server'
 
 export interface KeyLimitsRequest {
+  /** Limits by quota; see `QuotaName`. An omitted quota has no limit, and 0 allows nothing. */
   limits: Record<string, number>
 }
 
+/** The quotas of a principal, if one was requested, and then those of its tenant. */
 export interface Quotas {
   tenant: string
   /** The name of the principal; null if only the tenant was requested. */
@@ -760,6 +792,7 @@ export interface Quotas {
   quotas: Quota[]
 }
 
+/** The usage and the limit of one quota. */
 export interface Quota {
   quota: QuotaName
   of: QuotaOf
@@ -781,11 +814,13 @@ export interface KeyRequest {
   limits?: Record<string, number>
 }
 
+/** An API key. */
 export interface Key {
   id: string
   name: string
   tenant: string
   scopes: string[]
+  /** Limits by quota; see `QuotaName`. An omitted quota has no limit, and 0 allows nothing. */
   limits?: Record<string, number>
   created: string
   rotated: string | null
@@ -802,6 +837,7 @@ export interface KeyList {
   keys: Key[]
 }
 
+/** What is sent to a URL. */
 export interface WebhookRequest {
   /** Where to send. It begins with https://, or with http:// for addresses that the server was started to allow. */
   url: string
@@ -817,6 +853,7 @@ export interface WebhookRequest {
   secret?: string
 }
 
+/** Messages to a URL. */
 export interface Webhook {
   id: string
   url: string
@@ -858,6 +895,7 @@ export interface WebhookList {
   webhooks: Webhook[]
 }
 
+/** The answer of a receiver to a test message. */
 export interface WebhookAnswer {
   /** The status of the receiver's answer, or 0 if there was none. */
   status: number
@@ -883,6 +921,7 @@ export interface ScheduleRequest {
   execution: ExecutionRequest
 }
 
+/** Executions that start at given times. */
 export interface Schedule {
   id: string
   cron: string
@@ -898,6 +937,7 @@ export interface Schedule {
     cwd?: string
     env_names?: string[]
     labels?: Record<string, string>
+    /** A duration in the syntax of Go. */
     timeout?: string
   }
   /** The owner. When the credential becomes invalid, the schedule is disabled at its next slot. */
@@ -937,6 +977,7 @@ export interface Login {
 
 export interface TicketRequest {
   execution?: string
+  /** Segments of letters, digits, `.`, `_` and `-` with `/` between; no empty, `.` or `..` segment. */
   stream?: string
   /** From 1s to 24h. Default: 10m. */
   ttl?: string
@@ -971,9 +1012,11 @@ export interface Boundary {
   /** The operator accepts that commands of several tenants run as one user (`--shared-user`). */
   shared_user: boolean
   limits: Limits
+  /** A duration in the syntax of Go. */
   grace: string
 }
 
+/** A permission to read one stream until `expires`, as the query parameter `ticket`. It is a secret. */
 export interface Ticket {
   /** For the parameter `ticket`. */
   ticket: string
@@ -982,11 +1025,13 @@ export interface Ticket {
   events: string
 }
 
+/** The result of a publish. */
 export interface PublishedEvents {
   /** The seq of the first event. */
   first: number
   /** The seq of the last event. */
   last: number
+  /** A position just after an event. Opaque. */
   cursor?: string
   /** The producer had appended them before. `first` and `last` are 0 if their seqs are no longer known. */
   duplicate?: boolean
@@ -1000,6 +1045,7 @@ export type FileType =
   | 'socket'
   | 'device'
 
+/** A file or directory of the server. */
 export interface File {
   /** Bytes that are not UTF-8 are replaced. */
   path: string
@@ -1008,11 +1054,14 @@ export interface File {
   type: FileType
   /** 0 if it is not a file. */
   size: number
+  /** Octal permissions. */
   mode: string
   modified: string
+  /** Changes whenever the file is replaced or changed. */
   etag?: string
   /** The target of a link. */
   target?: string
+  /** In hexadecimal. */
   sha256?: string
   /** The number of the first line that matches the search. */
   line?: number
@@ -1022,17 +1071,21 @@ export interface File {
 
 export interface FilePage {
   files: File[]
+  /** For the next page; empty on the last. */
   next_cursor: string
 }
 
 export interface FileMove {
+  /** The name of a root and, with `/` between, segments of 1 to 255 bytes; no empty, `.` or `..` segment and no NUL. */
   from: string
+  /** The name of a root and, with `/` between, segments of 1 to 255 bytes; no empty, `.` or `..` segment and no NUL. */
   to: string
   /** Replace an existing file. Default: `false`. */
   overwrite?: boolean
 }
 
 export interface DirectoryRequest {
+  /** The name of a root and, with `/` between, segments of 1 to 255 bytes; no empty, `.` or `..` segment and no NUL. */
   path: string
   /** Default: `0755`. */
   mode?: string
@@ -1041,10 +1094,13 @@ export interface DirectoryRequest {
 }
 
 export interface FileModeRequest {
+  /** The name of a root and, with `/` between, segments of 1 to 255 bytes; no empty, `.` or `..` segment and no NUL. */
   path: string
+  /** Octal permissions. */
   mode: string
 }
 
+/** The progress of an upload. */
 export interface UploadProgress {
   /** The number of received bytes. */
   offset: number
@@ -1054,15 +1110,18 @@ export interface UploadProgress {
 }
 
 export interface WatchRequest {
+  /** The name of a root and, with `/` between, segments of 1 to 255 bytes; no empty, `.` or `..` segment and no NUL. */
   path: string
   /** Include subdirectories. Default: `false`. */
   recursive?: boolean
 }
 
+/** A watched directory. */
 export interface Watch {
   id: string
   path: string
   recursive: boolean
+  /** A position just after an event. Opaque. */
   cursor: string
   links: {
     self: string
