@@ -19,7 +19,8 @@ fix: ## format all files
 	$(TOOL) gofumpt -w $(GO_FILES)
 
 .PHONY: generate
-generate: ## what is made of openapi.yaml and of the flags, and is checked in: types of the clients, docs/settings.md
+generate: ## what is made of other files and is checked in: openapi.yaml of its pieces, types of clients, docs/settings.md
+	go test -count=1 ./internal/api -run OpenAPIIsAssembled -update
 	go test -count=1 ./internal/clienttest -run GeneratedTypes -update
 	go test -count=1 ./cmd/reprise -run SettingsReference -update
 

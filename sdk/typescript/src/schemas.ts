@@ -1,110 +1,27 @@
 // The objects of the API. Generated from openapi.yaml by "make generate".
 
-export interface StoreStats {
-  /** By the name of the tenant. */
-  tenants: Record<string, TenantSize>
-  /** Sizes of the file and its tables. */
-  sqlite?: {
-    file_bytes: number
-    /** The write-ahead log. */
-    wal_bytes: number
-    /** What is free in both. */
-    free_bytes: number
-  }
-  /** Sizes of the embedded log and of its snapshot. */
-  log?: Record<string, unknown>
-  redis?: Record<string, unknown>
-  postgres?: Record<string, unknown>
-  nats?: Record<string, unknown>
-  advice?: StoreAdvice
-}
-
-export interface TenantSize {
-  streams: number
-  events: number
-  bytes: number
-  /** What is kept beside the events. */
-  overhead: number
-}
-
 /**
- * How fast the store fills, and what the bounds of its streams keep of that. The rates are those of the streams that
- * are kept, in a period in which no stream can have been swept away.
+ * What is bounded: executions that run (more wait) and that wait, starts a minute, streams and bytes that are kept,
+ * responses that follow, MCP sessions in use, MCP requests a minute, MCP calls under way, and bytes of files that
+ * are uploaded a minute. A gateway counts only `streams`, `bytes`, `sessions`, `requests` and `calls`.
  */
-export interface StoreAdvice {
-  /** The period that the rates are of. */
-  period_seconds: number
-  events_per_day: number
-  bytes_per_day: number
-  /** All that are kept. */
-  streams: number
-  /** Those that have not ended; no bound on age removes them. */
-  open: number
-  /** What the bounds of these keep. */
-  open_bytes: number
-  /** Streams that give up their oldest events by the bound on events. */
-  at_events: number
-  /** Streams that give up their oldest events by the bound on bytes. */
-  at_bytes: number
-  /** Events that streams have given up for any bound. */
-  given_up: number
-  /** What counts for `max_bytes`. */
-  kept_bytes: number
-  /** The bound on all streams, 0 for none. */
-  max_bytes: number
-  /** What the bounds on age keep of streams that have ended, once as much comes as goes. */
-  age_bytes: number
-  /** When `max_bytes` is reached at this rate; absent if `age_bytes` and `open_bytes` leave room. */
-  full_in_days?: number
-}
+export type QuotaName =
+  | 'running'
+  | 'queued'
+  | 'starts'
+  | 'streams'
+  | 'bytes'
+  | 'readers'
+  | 'sessions'
+  | 'requests'
+  | 'calls'
+  | 'upload'
 
-export interface Swept {
-  streams: number
-  events: number
-  bytes: number
-  /** Open streams that were ended because they were idle. */
-  idle: number
-}
-
-export interface Checked {
-  streams: number
-  events: number
-  bytes: number
-  problems: number
-}
-
-/** The cursors of the kept events. */
-export interface Window {
-  /** Just before the first kept event. */
-  earliest: string
-  /** Just after the last. */
-  tail: string
-}
-
-/** All limits apply together. Omitted members have the defaults of the server. */
-export interface Retention {
-  /** The number of kept events. Default 1000000. */
-  max_events?: number
-  /** The size of the kept events. Each counts its data and type and 58 bytes. Default 64 MiB. */
-  max_bytes?: number
-  /** Counted from the end of the stream. Default 24 h, or less if room is needed. */
-  max_age?: string
-  /**
-   * How long the stream may be open without new events. Then the server ends it, with the outcome `failed` and the
-   * `data` `{"code":"idle","max_idle":"24h0m0s"}`, up to two sweeps (ten minutes) later. Omitted, `serve --max-idle`
-   * applies, by default for ever. Refused for executions.
-   */
-  max_idle?: string
-  /**
-   * How old an event may become while the stream is open, counted from its time. Older ones are removed with the
-   * next sweep, at most five minutes later. After the end `max_age` counts alone.
-   */
-  max_age_each?: string
-}
-
-export interface Health {
-  status: 'ok' | 'ready'
-}
+/** The owner of the quota; `server` is the limit that all share. */
+export type QuotaOf =
+  | 'principal'
+  | 'tenant'
+  | 'server'
 
 /** A file that was kept with an execution. */
 export interface Artifact {
@@ -453,6 +370,454 @@ export interface Session {
   }
 }
 
+export interface ExecutionPage {
+  executions: Execution[]
+  /** For the next page; empty on the last. */
+  next_cursor: string
+}
+
+/** The state of an execution's stdin. */
+export interface InputTaken {
+  /** The total number of accepted bytes. */
+  offset: number
+  /** Whether more can be written. */
+  open: boolean
+}
+
+/** The screen of a terminal. */
+export interface Screen {
+  /** The position just after the last event that was drawn. */
+  cursor: string
+  cols: number
+  rows: number
+  /** The readable text, a line for each row. */
+  text: string
+  /** Output that makes a terminal of this size show the same, with colours, cursor, alternate screen and modes. */
+  paint: string
+}
+
+export interface TerminalSize {
+  cols: number
+  rows: number
+}
+
+export interface SignalRequest {
+  /** A POSIX name, with or without SIG. */
+  signal: string
+}
+
+export interface SessionPage {
+  sessions: Session[]
+  /** For the next page; empty on the last. */
+  next_cursor: string
+}
+
+/** The cursors of the kept events. */
+export interface Window {
+  /** Just before the first kept event. */
+  earliest: string
+  /** Just after the last. */
+  tail: string
+}
+
+/** All limits apply together. Omitted members have the defaults of the server. */
+export interface Retention {
+  /** The number of kept events. Default 1000000. */
+  max_events?: number
+  /** The size of the kept events. Each counts its data and type and 58 bytes. Default 64 MiB. */
+  max_bytes?: number
+  /** Counted from the end of the stream. Default 24 h, or less if room is needed. */
+  max_age?: string
+  /**
+   * How long the stream may be open without new events. Then the server ends it, with the outcome `failed` and the
+   * `data` `{"code":"idle","max_idle":"24h0m0s"}`, up to two sweeps (ten minutes) later. Omitted, `serve --max-idle`
+   * applies, by default for ever. Refused for executions.
+   */
+  max_idle?: string
+  /**
+   * How old an event may become while the stream is open, counted from its time. Older ones are removed with the
+   * next sweep, at most five minutes later. After the end `max_age` counts alone.
+   */
+  max_age_each?: string
+}
+
+export type StreamOutcome =
+  | 'completed'
+  | 'failed'
+  | 'cancelled'
+
+/** A stream that is not an execution. */
+export interface Stream {
+  /** Segments of letters, digits, `.`, `_` and `-` with `/` between; no empty, `.` or `..` segment. */
+  name: string
+  status: 'open' | 'ended'
+  outcome: StreamOutcome | null
+  labels: Record<string, string>
+  retention: Retention
+  created: string
+  ended: string | null
+  /** When it may be swept. */
+  expires: string | null
+  window: Window
+  /** The number of kept events. */
+  events: number
+  /** The size of the kept events. */
+  bytes: number
+  links: {
+    self: string
+    events: string
+  }
+}
+
+/** An event to publish. */
+export interface EventToPublish {
+  /** Default: `message`. */
+  type?: string
+  /** Any JSON value with at most 512 nested arrays and objects; null if omitted. */
+  data?: unknown
+}
+
+export interface StreamPage {
+  streams: Stream[]
+  /** For the next page; empty on the last. */
+  next_cursor: string
+}
+
+export interface StreamRequest {
+  retention?: Retention
+  labels?: Record<string, string>
+}
+
+/** Members that are missing stay as they are. */
+export interface Change {
+  retention?: RetentionChange
+  /** Labels to set, and `null` for those to remove. */
+  labels?: Record<string, string | null>
+}
+
+/** Members that are missing stay as they are. 0 stands for the default of the server. */
+export interface RetentionChange {
+  max_events?: number
+  max_bytes?: number
+  /** A duration in the syntax of Go. */
+  max_age?: string
+  /** A duration in the syntax of Go. */
+  max_idle?: string
+  /** A duration in the syntax of Go. */
+  max_age_each?: string
+}
+
+export interface TrimRequest {
+  /** The events after it stay. Default `tail`: none stays. */
+  after?: string
+}
+
+export interface EndRequest {
+  outcome: StreamOutcome
+  /** Any JSON value with at most 512 nested arrays and objects; it is part of the end event. */
+  data?: unknown
+}
+
+/** The result of a publish. */
+export interface PublishedEvents {
+  /** The seq of the first event. */
+  first: number
+  /** The seq of the last event. */
+  last: number
+  /** A position just after an event. Opaque. */
+  cursor?: string
+  /** The producer had appended them before. `first` and `last` are 0 if their seqs are no longer known. */
+  duplicate?: boolean
+}
+
+export interface Health {
+  status: 'ok' | 'ready'
+}
+
+/** The quotas of a principal, if one was requested, and then those of its tenant. */
+export interface Quotas {
+  tenant: string
+  /** The name of the principal; null if only the tenant was requested. */
+  principal: string | null
+  quotas: Quota[]
+}
+
+/** The usage and the limit of one quota. */
+export interface Quota {
+  quota: QuotaName
+  of: QuotaOf
+  /** The usage. For quotas per minute it is the part that has not been refilled yet. */
+  used: number
+  /** The limit, or null if there is none. */
+  limit: number | null
+}
+
+export interface LoginRequest {
+  token: string
+}
+
+export interface Login {
+  /** The value of the header `Login-Secret` in each request with the cookie. */
+  secret: string
+}
+
+export interface TicketRequest {
+  execution?: string
+  /** Segments of letters, digits, `.`, `_` and `-` with `/` between; no empty, `.` or `..` segment. */
+  stream?: string
+  /** From 1s to 24h. Default: 10m. */
+  ttl?: string
+}
+
+export interface Server {
+  version: string
+  /** What the sender may do, with everything or with what has certain prefixes. */
+  scopes: ('read' | 'publish' | 'run' | 'control' | 'admin' | 'audit')[]
+  commands?: Boundary
+  /** Why commands of the sender's tenant would be refused, whatever they ask for; `commands` is missing then. */
+  refused?: string
+}
+
+/** What the commands of the sender's tenant may use. Requests can tighten it, never widen it. */
+export interface Boundary {
+  /** The level of requests that name none. */
+  isolation: 'none' | 'limits' | 'landlock' | 'bubblewrap'
+  /** The weakest level that a request may name. */
+  least_isolation: 'none' | 'limits' | 'landlock' | 'bubblewrap'
+  network: 'on' | 'off'
+  /** The working directory of requests that name none. */
+  cwd: string
+  /** Commands work in the directories of `writable` alone, and a `cwd` elsewhere is refused. */
+  confined: boolean
+  /** Directories that are open to the commands, at the levels `landlock` and `bubblewrap`. */
+  writable?: string[]
+  /** Files and directories that the commands may read in addition, at these levels. */
+  readable?: string[]
+  /** The user of the commands, if not the server's. */
+  user?: string
+  /** The operator accepts that commands of several tenants run as one user (`--shared-user`). */
+  shared_user: boolean
+  limits: Limits
+  /** A duration in the syntax of Go. */
+  grace: string
+}
+
+/** A permission to read one stream until `expires`, as the query parameter `ticket`. It is a secret. */
+export interface Ticket {
+  /** For the parameter `ticket`. */
+  ticket: string
+  expires: string
+  /** The path of the events with the ticket in it. */
+  events: string
+}
+
+/** The `data` of events of the audit log. */
+export interface AuditRecord {
+  /** The time of the action, or the start of the count of refusals. */
+  time: string
+  /** The caller; empty if it is unknown. */
+  principal: string
+  tenant: string
+  /**
+   * A method and a path of this document, `MCP` and a tool, `login`, or `made` for the id that an earlier action has
+   * made.
+   */
+  act: string
+  /** The object of the action. */
+  object?: string
+  /** The address that the request came from. */
+  remote?: string
+  /** The `X-Request-Id` of the request. */
+  request?: string
+  /** The code of the refusal; absent if the action was allowed. */
+  result?: string
+  /** The number of refusals. */
+  count?: number
+  /** The chain of one process. */
+  writer: string
+  /** The number in the chain. */
+  n: number
+  /** The code of the record before it. */
+  prev: string
+  /** Authenticates the record. */
+  code: string
+}
+
+export interface AuditCheck {
+  records: number
+  /** The number of processes that have written them. */
+  writers: number
+  /** The seq of the first kept record. */
+  first: number
+  /** The faults. */
+  wrong: string[]
+}
+
+export type FileType =
+  | 'file'
+  | 'directory'
+  | 'symlink'
+  | 'fifo'
+  | 'socket'
+  | 'device'
+
+/** A file or directory of the server. */
+export interface File {
+  /** Bytes that are not UTF-8 are replaced. */
+  path: string
+  /** All bytes of the path, if it is not UTF-8. */
+  path_base64?: string
+  type: FileType
+  /** 0 if it is not a file. */
+  size: number
+  /** Octal permissions. */
+  mode: string
+  modified: string
+  /** Changes whenever the file is replaced or changed. */
+  etag?: string
+  /** The target of a link. */
+  target?: string
+  /** In hexadecimal. */
+  sha256?: string
+  /** The number of the first line that matches the search. */
+  line?: number
+  /** That line, or its beginning. */
+  text?: string
+}
+
+export interface FilePage {
+  files: File[]
+  /** For the next page; empty on the last. */
+  next_cursor: string
+}
+
+export interface FileMove {
+  /** The name of a root and, with `/` between, segments of 1 to 255 bytes; no empty, `.` or `..` segment and no NUL. */
+  from: string
+  /** The name of a root and, with `/` between, segments of 1 to 255 bytes; no empty, `.` or `..` segment and no NUL. */
+  to: string
+  /** Replace an existing file. Default: `false`. */
+  overwrite?: boolean
+}
+
+export interface DirectoryRequest {
+  /** The name of a root and, with `/` between, segments of 1 to 255 bytes; no empty, `.` or `..` segment and no NUL. */
+  path: string
+  /** Default: `0755`. */
+  mode?: string
+  /** Also make missing parents, and accept an existing directory. Default: `false`. */
+  parents?: boolean
+}
+
+export interface FileModeRequest {
+  /** The name of a root and, with `/` between, segments of 1 to 255 bytes; no empty, `.` or `..` segment and no NUL. */
+  path: string
+  /** Octal permissions. */
+  mode: string
+}
+
+/** The progress of an upload. */
+export interface UploadProgress {
+  /** The number of received bytes. */
+  offset: number
+  /** Whether the file is complete and under its name. */
+  complete: boolean
+  file?: File
+}
+
+export interface WatchRequest {
+  /** The name of a root and, with `/` between, segments of 1 to 255 bytes; no empty, `.` or `..` segment and no NUL. */
+  path: string
+  /** Include subdirectories. Default: `false`. */
+  recursive?: boolean
+}
+
+/** A watched directory. */
+export interface Watch {
+  id: string
+  path: string
+  recursive: boolean
+  /** A position just after an event. Opaque. */
+  cursor: string
+  links: {
+    self: string
+    events: string
+  }
+}
+
+export interface StoreStats {
+  /** By the name of the tenant. */
+  tenants: Record<string, TenantSize>
+  /** Sizes of the file and its tables. */
+  sqlite?: {
+    file_bytes: number
+    /** The write-ahead log. */
+    wal_bytes: number
+    /** What is free in both. */
+    free_bytes: number
+  }
+  /** Sizes of the embedded log and of its snapshot. */
+  log?: Record<string, unknown>
+  redis?: Record<string, unknown>
+  postgres?: Record<string, unknown>
+  nats?: Record<string, unknown>
+  advice?: StoreAdvice
+}
+
+export interface TenantSize {
+  streams: number
+  events: number
+  bytes: number
+  /** What is kept beside the events. */
+  overhead: number
+}
+
+/**
+ * How fast the store fills, and what the bounds of its streams keep of that. The rates are those of the streams that
+ * are kept, in a period in which no stream can have been swept away.
+ */
+export interface StoreAdvice {
+  /** The period that the rates are of. */
+  period_seconds: number
+  events_per_day: number
+  bytes_per_day: number
+  /** All that are kept. */
+  streams: number
+  /** Those that have not ended; no bound on age removes them. */
+  open: number
+  /** What the bounds of these keep. */
+  open_bytes: number
+  /** Streams that give up their oldest events by the bound on events. */
+  at_events: number
+  /** Streams that give up their oldest events by the bound on bytes. */
+  at_bytes: number
+  /** Events that streams have given up for any bound. */
+  given_up: number
+  /** What counts for `max_bytes`. */
+  kept_bytes: number
+  /** The bound on all streams, 0 for none. */
+  max_bytes: number
+  /** What the bounds on age keep of streams that have ended, once as much comes as goes. */
+  age_bytes: number
+  /** When `max_bytes` is reached at this rate; absent if `age_bytes` and `open_bytes` leave room. */
+  full_in_days?: number
+}
+
+export interface Swept {
+  streams: number
+  events: number
+  bytes: number
+  /** Open streams that were ended because they were idle. */
+  idle: number
+}
+
+export interface Checked {
+  streams: number
+  events: number
+  bytes: number
+  problems: number
+}
+
 /** A session of a client of the Model Context Protocol. */
 export interface MCPSession {
   id: string
@@ -575,6 +940,12 @@ export interface Replica {
   streams: number | null
 }
 
+export interface ReplicaPage {
+  replicas: Replica[]
+  /** For the next page; empty on the last. */
+  next_cursor: string
+}
+
 export interface DrainRequest {
   /** The longest wait, more than 0 and at most 168h. If it is left out, 10m. */
   timeout?: string
@@ -589,217 +960,9 @@ export interface Drain {
   queued: number
 }
 
-export interface ReplicaPage {
-  replicas: Replica[]
-  /** For the next page; empty on the last. */
-  next_cursor: string
-}
-
-export type StreamOutcome =
-  | 'completed'
-  | 'failed'
-  | 'cancelled'
-
-/** A stream that is not an execution. */
-export interface Stream {
-  /** Segments of letters, digits, `.`, `_` and `-` with `/` between; no empty, `.` or `..` segment. */
-  name: string
-  status: 'open' | 'ended'
-  outcome: StreamOutcome | null
-  labels: Record<string, string>
-  retention: Retention
-  created: string
-  ended: string | null
-  /** When it may be swept. */
-  expires: string | null
-  window: Window
-  /** The number of kept events. */
-  events: number
-  /** The size of the kept events. */
-  bytes: number
-  links: {
-    self: string
-    events: string
-  }
-}
-
-/** An event to publish. */
-export interface EventToPublish {
-  /** Default: `message`. */
-  type?: string
-  /** Any JSON value with at most 512 nested arrays and objects; null if omitted. */
-  data?: unknown
-}
-
-export interface ExecutionPage {
-  executions: Execution[]
-  /** For the next page; empty on the last. */
-  next_cursor: string
-}
-
-/** The state of an execution's stdin. */
-export interface InputTaken {
-  /** The total number of accepted bytes. */
-  offset: number
-  /** Whether more can be written. */
-  open: boolean
-}
-
-/** The screen of a terminal. */
-export interface Screen {
-  /** The position just after the last event that was drawn. */
-  cursor: string
-  cols: number
-  rows: number
-  /** The readable text, a line for each row. */
-  text: string
-  /** Output that makes a terminal of this size show the same, with colours, cursor, alternate screen and modes. */
-  paint: string
-}
-
-export interface TerminalSize {
-  cols: number
-  rows: number
-}
-
-export interface SignalRequest {
-  /** A POSIX name, with or without SIG. */
-  signal: string
-}
-
-export interface StreamPage {
-  streams: Stream[]
-  /** For the next page; empty on the last. */
-  next_cursor: string
-}
-
-export interface StreamRequest {
-  retention?: Retention
-  labels?: Record<string, string>
-}
-
-/** Members that are missing stay as they are. */
-export interface Change {
-  retention?: RetentionChange
-  /** Labels to set, and `null` for those to remove. */
-  labels?: Record<string, string | null>
-}
-
-/** Members that are missing stay as they are. 0 stands for the default of the server. */
-export interface RetentionChange {
-  max_events?: number
-  max_bytes?: number
-  /** A duration in the syntax of Go. */
-  max_age?: string
-  /** A duration in the syntax of Go. */
-  max_idle?: string
-  /** A duration in the syntax of Go. */
-  max_age_each?: string
-}
-
-export interface TrimRequest {
-  /** The events after it stay. Default `tail`: none stays. */
-  after?: string
-}
-
-export interface EndRequest {
-  outcome: StreamOutcome
-  /** Any JSON value with at most 512 nested arrays and objects; it is part of the end event. */
-  data?: unknown
-}
-
-export interface SessionPage {
-  sessions: Session[]
-  /** For the next page; empty on the last. */
-  next_cursor: string
-}
-
-/** The `data` of events of the audit log. */
-export interface AuditRecord {
-  /** The time of the action, or the start of the count of refusals. */
-  time: string
-  /** The caller; empty if it is unknown. */
-  principal: string
-  tenant: string
-  /**
-   * A method and a path of this document, `MCP` and a tool, `login`, or `made` for the id that an earlier action has
-   * made.
-   */
-  act: string
-  /** The object of the action. */
-  object?: string
-  /** The address that the request came from. */
-  remote?: string
-  /** The `X-Request-Id` of the request. */
-  request?: string
-  /** The code of the refusal; absent if the action was allowed. */
-  result?: string
-  /** The number of refusals. */
-  count?: number
-  /** The chain of one process. */
-  writer: string
-  /** The number in the chain. */
-  n: number
-  /** The code of the record before it. */
-  prev: string
-  /** Authenticates the record. */
-  code: string
-}
-
-export interface AuditCheck {
-  records: number
-  /** The number of processes that have written them. */
-  writers: number
-  /** The seq of the first kept record. */
-  first: number
-  /** The faults. */
-  wrong: string[]
-}
-
-/**
- * What is bounded: executions that run (more wait) and that wait, starts a minute, streams and bytes that are kept,
- * responses that follow, MCP sessions in use, MCP requests a minute, MCP calls under way, and bytes of files that
- * are uploaded a minute. A gateway counts only `streams`, `bytes`, `sessions`, `requests` and `calls`.
- */
-export type QuotaName =
-  | 'running'
-  | 'queued'
-  | 'starts'
-  | 'streams'
-  | 'bytes'
-  | 'readers'
-  | 'sessions'
-  | 'requests'
-  | 'calls'
-  | 'upload'
-
-/** The owner of the quota; `server` is the limit that all share. */
-export type QuotaOf =
-  | 'principal'
-  | 'tenant'
-  | 'server'
-
 export interface KeyLimitsRequest {
   /** Limits by quota; see `QuotaName`. An omitted quota has no limit, and 0 allows nothing. */
   limits: Record<string, number>
-}
-
-/** The quotas of a principal, if one was requested, and then those of its tenant. */
-export interface Quotas {
-  tenant: string
-  /** The name of the principal; null if only the tenant was requested. */
-  principal: string | null
-  quotas: Quota[]
-}
-
-/** The usage and the limit of one quota. */
-export interface Quota {
-  quota: QuotaName
-  of: QuotaOf
-  /** The usage. For quotas per minute it is the part that has not been refilled yet. */
-  used: number
-  /** The limit, or null if there is none. */
-  limit: number | null
 }
 
 export interface KeyRequest {
@@ -964,167 +1127,4 @@ export interface Schedule {
 
 export interface ScheduleList {
   schedules: Schedule[]
-}
-
-export interface LoginRequest {
-  token: string
-}
-
-export interface Login {
-  /** The value of the header `Login-Secret` in each request with the cookie. */
-  secret: string
-}
-
-export interface TicketRequest {
-  execution?: string
-  /** Segments of letters, digits, `.`, `_` and `-` with `/` between; no empty, `.` or `..` segment. */
-  stream?: string
-  /** From 1s to 24h. Default: 10m. */
-  ttl?: string
-}
-
-export interface Server {
-  version: string
-  /** What the sender may do, with everything or with what has certain prefixes. */
-  scopes: ('read' | 'publish' | 'run' | 'control' | 'admin' | 'audit')[]
-  commands?: Boundary
-  /** Why commands of the sender's tenant would be refused, whatever they ask for; `commands` is missing then. */
-  refused?: string
-}
-
-/** What the commands of the sender's tenant may use. Requests can tighten it, never widen it. */
-export interface Boundary {
-  /** The level of requests that name none. */
-  isolation: 'none' | 'limits' | 'landlock' | 'bubblewrap'
-  /** The weakest level that a request may name. */
-  least_isolation: 'none' | 'limits' | 'landlock' | 'bubblewrap'
-  network: 'on' | 'off'
-  /** The working directory of requests that name none. */
-  cwd: string
-  /** Commands work in the directories of `writable` alone, and a `cwd` elsewhere is refused. */
-  confined: boolean
-  /** Directories that are open to the commands, at the levels `landlock` and `bubblewrap`. */
-  writable?: string[]
-  /** Files and directories that the commands may read in addition, at these levels. */
-  readable?: string[]
-  /** The user of the commands, if not the server's. */
-  user?: string
-  /** The operator accepts that commands of several tenants run as one user (`--shared-user`). */
-  shared_user: boolean
-  limits: Limits
-  /** A duration in the syntax of Go. */
-  grace: string
-}
-
-/** A permission to read one stream until `expires`, as the query parameter `ticket`. It is a secret. */
-export interface Ticket {
-  /** For the parameter `ticket`. */
-  ticket: string
-  expires: string
-  /** The path of the events with the ticket in it. */
-  events: string
-}
-
-/** The result of a publish. */
-export interface PublishedEvents {
-  /** The seq of the first event. */
-  first: number
-  /** The seq of the last event. */
-  last: number
-  /** A position just after an event. Opaque. */
-  cursor?: string
-  /** The producer had appended them before. `first` and `last` are 0 if their seqs are no longer known. */
-  duplicate?: boolean
-}
-
-export type FileType =
-  | 'file'
-  | 'directory'
-  | 'symlink'
-  | 'fifo'
-  | 'socket'
-  | 'device'
-
-/** A file or directory of the server. */
-export interface File {
-  /** Bytes that are not UTF-8 are replaced. */
-  path: string
-  /** All bytes of the path, if it is not UTF-8. */
-  path_base64?: string
-  type: FileType
-  /** 0 if it is not a file. */
-  size: number
-  /** Octal permissions. */
-  mode: string
-  modified: string
-  /** Changes whenever the file is replaced or changed. */
-  etag?: string
-  /** The target of a link. */
-  target?: string
-  /** In hexadecimal. */
-  sha256?: string
-  /** The number of the first line that matches the search. */
-  line?: number
-  /** That line, or its beginning. */
-  text?: string
-}
-
-export interface FilePage {
-  files: File[]
-  /** For the next page; empty on the last. */
-  next_cursor: string
-}
-
-export interface FileMove {
-  /** The name of a root and, with `/` between, segments of 1 to 255 bytes; no empty, `.` or `..` segment and no NUL. */
-  from: string
-  /** The name of a root and, with `/` between, segments of 1 to 255 bytes; no empty, `.` or `..` segment and no NUL. */
-  to: string
-  /** Replace an existing file. Default: `false`. */
-  overwrite?: boolean
-}
-
-export interface DirectoryRequest {
-  /** The name of a root and, with `/` between, segments of 1 to 255 bytes; no empty, `.` or `..` segment and no NUL. */
-  path: string
-  /** Default: `0755`. */
-  mode?: string
-  /** Also make missing parents, and accept an existing directory. Default: `false`. */
-  parents?: boolean
-}
-
-export interface FileModeRequest {
-  /** The name of a root and, with `/` between, segments of 1 to 255 bytes; no empty, `.` or `..` segment and no NUL. */
-  path: string
-  /** Octal permissions. */
-  mode: string
-}
-
-/** The progress of an upload. */
-export interface UploadProgress {
-  /** The number of received bytes. */
-  offset: number
-  /** Whether the file is complete and under its name. */
-  complete: boolean
-  file?: File
-}
-
-export interface WatchRequest {
-  /** The name of a root and, with `/` between, segments of 1 to 255 bytes; no empty, `.` or `..` segment and no NUL. */
-  path: string
-  /** Include subdirectories. Default: `false`. */
-  recursive?: boolean
-}
-
-/** A watched directory. */
-export interface Watch {
-  id: string
-  path: string
-  recursive: boolean
-  /** A position just after an event. Opaque. */
-  cursor: string
-  links: {
-    self: string
-    events: string
-  }
 }

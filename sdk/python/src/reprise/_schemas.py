@@ -135,6 +135,120 @@ class Session(Model):
 
 
 @dataclass(frozen=True)
+class Screen(Model):
+    """The screen of a terminal."""
+
+    #: The position just after the last event that was drawn.
+    cursor: str = ""
+    cols: int = 0
+    rows: int = 0
+    #: The readable text, a line for each row.
+    text: str = ""
+    #: Output that makes a terminal of this size show the same, with colours, cursor, alternate screen and modes.
+    paint: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class Stream(Model):
+    """A stream that is not an execution."""
+
+    #: Segments of letters, digits, `.`, `_` and `-` with `/` between; no empty, `.` or `..` segment.
+    name: str = ""
+    #: One of "open", "ended".
+    status: str = ""
+    #: One of "completed", "failed", "cancelled".
+    outcome: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    #: All limits apply together. Omitted members have the defaults of the server.
+    retention: dict[str, Any] = field(default_factory=dict)
+    created: datetime | None = None
+    ended: datetime | None = None
+    #: When it may be swept.
+    expires: datetime | None = None
+    #: The cursors of the kept events.
+    window: Window = field(default_factory=lambda: Window(earliest="", tail=""))
+    #: The number of kept events.
+    events: int = 0
+    #: The size of the kept events.
+    bytes: int = 0
+    links: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Published(Model):
+    """The result of a publish."""
+
+    #: The seq of the first event.
+    first: int = 0
+    #: The seq of the last event.
+    last: int = 0
+    #: A position just after an event. Opaque.
+    cursor: str = ""
+    #: The producer had appended them before. `first` and `last` are 0 if their seqs are no longer known.
+    duplicate: bool = False
+
+
+@dataclass(frozen=True)
+class Quotas(Model):
+    """The quotas of a principal, if one was requested, and then those of its tenant."""
+
+    tenant: str = ""
+    #: The name of the principal; null if only the tenant was requested.
+    principal: str = ""
+    quotas: list[Quota] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Ticket(Model):
+    """A permission to read one stream until `expires`, as the query parameter `ticket`. It is a secret."""
+
+    #: For the parameter `ticket`.
+    ticket: str = field(default="", repr=False)
+    expires: datetime | None = None
+    #: The path of the events with the ticket in it.
+    events: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True)
+class FileInfo(Model):
+    """A file or directory of the server."""
+
+    #: Bytes that are not UTF-8 are replaced.
+    path: str = ""
+    #: All bytes of the path, if it is not UTF-8.
+    path_base64: str = ""
+    #: One of "file", "directory", "symlink", "fifo", "socket", "device".
+    type: str = ""
+    #: 0 if it is not a file.
+    size: int = 0
+    #: Octal permissions.
+    mode: str = ""
+    modified: datetime | None = None
+    #: Changes whenever the file is replaced or changed.
+    etag: str = ""
+    #: The target of a link.
+    target: str = ""
+    #: In hexadecimal.
+    sha256: str = ""
+    #: The number of the first line that matches the search.
+    line: int = 0
+    #: That line, or its beginning.
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Watch(Model):
+    """A watched directory."""
+
+    id: str = ""
+    path: str = ""
+    recursive: bool = False
+    #: A position just after an event. Opaque.
+    cursor: str = ""
+    links: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Task(Model):
     """A call of a tool of MCP whose result the client polls."""
 
@@ -185,56 +299,6 @@ class Replica(Model):
     executions: dict[str, int] | None = None
     #: The number of streams that it has in memory, because they are written or read there.
     streams: int | None = None
-
-
-@dataclass(frozen=True)
-class Stream(Model):
-    """A stream that is not an execution."""
-
-    #: Segments of letters, digits, `.`, `_` and `-` with `/` between; no empty, `.` or `..` segment.
-    name: str = ""
-    #: One of "open", "ended".
-    status: str = ""
-    #: One of "completed", "failed", "cancelled".
-    outcome: str = ""
-    labels: dict[str, str] = field(default_factory=dict)
-    #: All limits apply together. Omitted members have the defaults of the server.
-    retention: dict[str, Any] = field(default_factory=dict)
-    created: datetime | None = None
-    ended: datetime | None = None
-    #: When it may be swept.
-    expires: datetime | None = None
-    #: The cursors of the kept events.
-    window: Window = field(default_factory=lambda: Window(earliest="", tail=""))
-    #: The number of kept events.
-    events: int = 0
-    #: The size of the kept events.
-    bytes: int = 0
-    links: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Screen(Model):
-    """The screen of a terminal."""
-
-    #: The position just after the last event that was drawn.
-    cursor: str = ""
-    cols: int = 0
-    rows: int = 0
-    #: The readable text, a line for each row.
-    text: str = ""
-    #: Output that makes a terminal of this size show the same, with colours, cursor, alternate screen and modes.
-    paint: str = field(default="", repr=False)
-
-
-@dataclass(frozen=True)
-class Quotas(Model):
-    """The quotas of a principal, if one was requested, and then those of its tenant."""
-
-    tenant: str = ""
-    #: The name of the principal; null if only the tenant was requested.
-    principal: str = ""
-    quotas: list[Quota] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -307,68 +371,4 @@ class Schedule(Model):
     next: datetime | None = None
     disabled: dict[str, Any] | None = None
     slots: list[dict[str, Any]] = field(default_factory=list)
-    links: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Ticket(Model):
-    """A permission to read one stream until `expires`, as the query parameter `ticket`. It is a secret."""
-
-    #: For the parameter `ticket`.
-    ticket: str = field(default="", repr=False)
-    expires: datetime | None = None
-    #: The path of the events with the ticket in it.
-    events: str = field(default="", repr=False)
-
-
-@dataclass(frozen=True)
-class Published(Model):
-    """The result of a publish."""
-
-    #: The seq of the first event.
-    first: int = 0
-    #: The seq of the last event.
-    last: int = 0
-    #: A position just after an event. Opaque.
-    cursor: str = ""
-    #: The producer had appended them before. `first` and `last` are 0 if their seqs are no longer known.
-    duplicate: bool = False
-
-
-@dataclass(frozen=True)
-class FileInfo(Model):
-    """A file or directory of the server."""
-
-    #: Bytes that are not UTF-8 are replaced.
-    path: str = ""
-    #: All bytes of the path, if it is not UTF-8.
-    path_base64: str = ""
-    #: One of "file", "directory", "symlink", "fifo", "socket", "device".
-    type: str = ""
-    #: 0 if it is not a file.
-    size: int = 0
-    #: Octal permissions.
-    mode: str = ""
-    modified: datetime | None = None
-    #: Changes whenever the file is replaced or changed.
-    etag: str = ""
-    #: The target of a link.
-    target: str = ""
-    #: In hexadecimal.
-    sha256: str = ""
-    #: The number of the first line that matches the search.
-    line: int = 0
-    #: That line, or its beginning.
-    text: str = ""
-
-
-@dataclass(frozen=True)
-class Watch(Model):
-    """A watched directory."""
-
-    id: str = ""
-    path: str = ""
-    recursive: bool = False
-    #: A position just after an event. Opaque.
-    cursor: str = ""
     links: dict[str, str] = field(default_factory=dict)
