@@ -9,6 +9,7 @@ import (
 
 	"reprise/client"
 	"reprise/cmd/reprise/internal/pages"
+	"reprise/internal/bytesize"
 )
 
 // This file has the lists of what an operator looks for: calls and tasks of MCP clients, and replicas.
@@ -27,7 +28,7 @@ func mcpCallRow(call client.MCPCall) (json.RawMessage, []string) {
 	}
 	return call.Raw, []string{
 		call.ID, call.Method, clip(call.Name, 40), call.Status, took, strconv.FormatUint(call.Events, 10),
-		byteCount(call.Bytes).String(), moment(call.Created),
+		bytesize.Size(call.Bytes).String(), moment(call.Created),
 	}
 }
 

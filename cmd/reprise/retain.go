@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"reprise/client"
+	"reprise/internal/bytesize"
 )
 
 // retainCmd changes how much of something that exists is kept.
@@ -15,7 +16,7 @@ type retainCmd struct {
 
 	Stream  bool              `short:"s" env:"-" help:"The names are streams. This is assumed for names with a slash."`
 	Events  int64             `placeholder:"N" help:"Number of events to keep."`
-	Bytes   byteCount         `placeholder:"SIZE" help:"Size of the events to keep, for example 64MiB."`
+	Bytes   bytesize.Size     `placeholder:"SIZE" help:"Size of the events to keep, for example 64MiB."`
 	Age     time.Duration     `placeholder:"DURATION" help:"How long it is kept after its end, for example 48h."`
 	Label   map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Label to set. May be repeated."`
 	Unlabel []string          `sep:"none" placeholder:"KEY" help:"Label to remove. May be repeated."`
