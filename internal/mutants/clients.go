@@ -373,4 +373,16 @@ var clientMutants = []mutant{
 		new: "true || p.Code != problem.CodeInvalid {",
 		pkg: "./client", run: "TestPollAtAnOlderServerIsGivenUp",
 	},
+	{
+		name: "a change of retention leaves the age out", rule: "go doc ./client RetentionChange",
+		file: "client/stream.go", old: "`json:\"max_age,omitempty\"`",
+		new: "`json:\"-\"`",
+		pkg: "./client", run: "TestStreamsOfTheRealServer",
+	},
+	{
+		name: "a quota that is not counted is taken", rule: "go doc ./internal/quota",
+		file: "internal/quota/parse.go", old: "names != nil && !slices.Contains(names, q)",
+		new: "false && !slices.Contains(names, q)",
+		pkg: "./internal/quota", run: "TestParseTenants",
+	},
 }

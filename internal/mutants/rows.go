@@ -302,8 +302,8 @@ var rowMutants = []mutant{
 	},
 	{
 		name: "a token that is refused is kept", rule: "reprise login --help",
-		file: "cmd/reprise/contexts.go", old: "nil, nil); err != nil {\n		return err\n	}\n	at,",
-		new: "nil, nil); false {\n		return err\n	}\n	at,",
+		file: "cmd/reprise/contexts.go", old: "answer.Body.Close()\n	}\n	if err != nil {",
+		new: "answer.Body.Close()\n	}\n	if false {",
 		pkg: "./cmd/reprise", run: "TestScripts/contexts",
 	},
 }
