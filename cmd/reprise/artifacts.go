@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"reprise/client"
+	"reprise/cmd/reprise/internal/printable"
 )
 
 // artifactsCmd lists or fetches the artifacts of an execution.
@@ -52,7 +53,7 @@ func (c *artifactsCmd) Run(ctx context.Context, asked *stops) error {
 			chosen = append(chosen[:i:i], x.Artifacts[at])
 		}
 		for _, note := range x.ArtifactNotes {
-			fmt.Fprintln(os.Stderr, "reprise: not kept:", printable(note))
+			fmt.Fprintln(os.Stderr, "reprise: not kept:", printable.Line(note))
 		}
 		if c.To != "" {
 			return c.fetch(ctx, server, chosen)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"reprise/client"
+	"reprise/cmd/reprise/internal/printable"
 	"reprise/internal/audit"
 )
 
@@ -95,7 +96,7 @@ func (c *auditCmd) print(e *client.Event) error {
 	if entry.Remote != "" {
 		words = append(words, "from "+entry.Remote)
 	}
-	_, err := fmt.Fprintln(stdout, printable(strings.Join(words, "  ")))
+	_, err := fmt.Fprintln(stdout, printable.Line(strings.Join(words, "  ")))
 	return err
 }
 
@@ -120,7 +121,7 @@ func (c *auditCmd) check(ctx context.Context, server *client.Client) error {
 		}
 	} else {
 		for _, wrong := range found.Wrong {
-			fmt.Fprintln(stdout, printable(wrong))
+			fmt.Fprintln(stdout, printable.Line(wrong))
 		}
 		fmt.Fprintf(stdout, "%d records of %d writers, from number %d on, %d things wrong\n",
 			found.Records, found.Writers, found.First, len(found.Wrong))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"reprise/client"
+	"reprise/cmd/reprise/internal/printable"
 )
 
 const (
@@ -81,7 +82,7 @@ func (b *bridge) say() {
 	b.said = true
 	b.timer = time.AfterFunc(bridgeReminder, b.say)
 	said := b.describe(b.lost, time.Until(b.lostAt.Add(b.lost.Wait)))
-	fmt.Fprintln(b.out, "reprise:", printable(said))
+	fmt.Fprintln(b.out, "reprise:", printable.Line(said))
 }
 
 func lostText(url string, d *client.Drop, next time.Duration) string {

@@ -12,6 +12,7 @@ import (
 
 	"reprise/client"
 	"reprise/cmd/reprise/internal/contexts"
+	"reprise/cmd/reprise/internal/printable"
 )
 
 // completionCmd prints the completion script of a shell.
@@ -265,15 +266,15 @@ var namesOf = map[string]func(context.Context, *client.Client) []candidate{
 	},
 	"key": func(ctx context.Context, server *client.Client) []candidate {
 		list, _ := server.Keys().List(ctx)
-		return listed(list, func(k *client.Key) candidate { return candidate{k.ID, printable(k.Name)} })
+		return listed(list, func(k *client.Key) candidate { return candidate{k.ID, printable.Line(k.Name)} })
 	},
 	"schedule": func(ctx context.Context, server *client.Client) []candidate {
 		list, _ := server.Schedules().List(ctx)
-		return listed(list, func(s *client.Schedule) candidate { return candidate{s.ID, printable(s.Cron)} })
+		return listed(list, func(s *client.Schedule) candidate { return candidate{s.ID, printable.Line(s.Cron)} })
 	},
 	"webhook": func(ctx context.Context, server *client.Client) []candidate {
 		list, _ := server.Webhooks().List(ctx)
-		return listed(list, func(w *client.Webhook) candidate { return candidate{w.ID, printable(w.URL)} })
+		return listed(list, func(w *client.Webhook) candidate { return candidate{w.ID, printable.Line(w.URL)} })
 	},
 }
 
@@ -292,7 +293,7 @@ func pathNames(ctx context.Context, server *client.Client, path string) []candid
 		if f.Type == "directory" {
 			return candidate{dir + f.Name() + "/", "directory"}
 		}
-		return candidate{dir + f.Name(), printable(f.Type)}
+		return candidate{dir + f.Name(), printable.Line(f.Type)}
 	})
 }
 
@@ -303,7 +304,7 @@ func executionNames(ctx context.Context, server *client.Client) (list []candidat
 	page, _ := server.List(ctx, client.ExecutionQuery{Limit: completionLimit})
 	for i := range page.Executions {
 		x := &page.Executions[i]
-		list = append(list, candidate{x.ID, printable(statusText(x) + "  " + clip(commandText(x), 40))})
+		list = append(list, candidate{x.ID, printable.Line(statusText(x) + "  " + clip(commandText(x), 40))})
 	}
 	return list
 }

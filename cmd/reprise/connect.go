@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"reprise/client"
+	"reprise/cmd/reprise/internal/printable"
 )
 
 // serverFlags is the heading of the flags of connect.
@@ -63,7 +64,7 @@ func placeOf(started *client.Started, server string) string {
 	if u, err := url.Parse(server); err == nil && u.Host != "" {
 		host = u.Host
 	}
-	return fmt.Sprintf("in %s on %s", printable(cmp.Or(started.Cwd, "the directory of the server")), host)
+	return fmt.Sprintf("in %s on %s", printable.Line(cmp.Or(started.Cwd, "the directory of the server")), host)
 }
 
 // clientWith returns a client with options, to which it adds the URL and the token.

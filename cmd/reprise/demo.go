@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"reprise/client"
+	"reprise/cmd/reprise/internal/printable"
 	"reprise/internal/cutproxy"
 	"reprise/internal/node"
 )
@@ -160,7 +161,7 @@ func (d *demo) event(e client.Event) {
 		lines := strings.Split(strings.TrimSuffix(string(e.Data), "\n"), "\n")
 		text = strings.Join(lines, ", ")
 	}
-	d.view.event(e.Seq, printable(text))
+	d.view.event(e.Seq, printable.Line(text))
 }
 
 // count compares the received events with the output of the job.

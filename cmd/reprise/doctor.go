@@ -13,6 +13,7 @@ import (
 
 	"reprise/client"
 	"reprise/cmd/reprise/internal/doctor"
+	"reprise/cmd/reprise/internal/printable"
 	"reprise/internal/datadir"
 	"reprise/internal/isolation"
 	"reprise/internal/storeurl"
@@ -70,7 +71,7 @@ func (c *doctorCmd) print(f doctor.Finding) error {
 		return printObject(f)
 	}
 	result := paletteOf(stdout).draw(resultStyles[f.Result], fmt.Sprintf("%-4s", f.Result))
-	_, err := fmt.Fprintf(stdout, "%s  %-15s  %s\n", result, f.Check, printable(f.Detail))
+	_, err := fmt.Fprintf(stdout, "%s  %-15s  %s\n", result, f.Check, printable.Line(f.Detail))
 	if err == nil && f.Advice != "" {
 		_, err = fmt.Fprintf(stdout, "%23s%s\n", "", f.Advice)
 	}

@@ -14,6 +14,7 @@ import (
 	"reprise"
 	"reprise/client"
 	"reprise/cmd/reprise/internal/manual"
+	"reprise/cmd/reprise/internal/printable"
 	"reprise/internal/datadir"
 	"reprise/internal/node"
 	"reprise/internal/problem"
@@ -88,7 +89,7 @@ func report(w io.Writer, err error, command *kong.Context) int {
 	}
 	colours := paletteOf(w)
 	label := colours.draw(red, "reprise:")
-	fmt.Fprintln(w, label, printableText(err.Error())) // the text may come from a server or another program
+	fmt.Fprintln(w, label, printable.Text(err.Error())) // the text may come from a server or another program
 	if hint := hint(err); hint != "" {
 		fmt.Fprintln(w, colours.draw(dim, "  "+hint))
 	}

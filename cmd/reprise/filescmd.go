@@ -9,6 +9,7 @@ import (
 
 	"reprise/client"
 	"reprise/cmd/reprise/internal/pages"
+	"reprise/cmd/reprise/internal/printable"
 	"reprise/internal/bytesize"
 )
 
@@ -195,9 +196,9 @@ func (*changes) print(e client.Event) error {
 	if err != nil {
 		return err
 	}
-	text := e.Type + " " + printable(change.Path)
+	text := e.Type + " " + printable.Line(change.Path)
 	if change.From != "" {
-		text += " from " + printable(change.From)
+		text += " from " + printable.Line(change.From)
 	}
 	_, err = stdout.Write([]byte(text + "\n"))
 	return err

@@ -9,6 +9,7 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/cmd/reprise/internal/printable"
 )
 
 // printer writes the events of a stream.
@@ -59,7 +60,7 @@ func (l *lines) print(e client.Event) error {
 		line = []byte(text)
 	}
 	if l.terminal {
-		line = []byte(printableText(strings.ReplaceAll(string(line), "\r\n", "\n")))
+		line = []byte(printable.Text(strings.ReplaceAll(string(line), "\r\n", "\n")))
 	}
 	if len(line) == 0 || line[len(line)-1] != '\n' {
 		line = append(line[:len(line):len(line)], '\n')
@@ -80,7 +81,7 @@ func printGap(w io.Writer, gap *client.Gap) error {
 	case gap.Missed > 0:
 		text = fmt.Sprintf("%d events before this are no longer kept", gap.Missed)
 	}
-	_, err := fmt.Fprintf(w, "reprise: %s (%s)\n", text, printable(gap.Code))
+	_, err := fmt.Fprintf(w, "reprise: %s (%s)\n", text, printable.Line(gap.Code))
 	return err
 }
 
@@ -98,7 +99,7 @@ func (o *objects) print(e client.Event) error {
 		return err
 	}
 	if o.terminal {
-		line = escapeJSON(line)
+		line = printable.JSON(line)
 	}
 	_, err = o.stdout.Write(append(reprise.AppendJSONLine(nil, line), '\n'))
 	return err

@@ -12,6 +12,7 @@ import (
 	"github.com/creack/pty"
 
 	"reprise/client"
+	"reprise/cmd/reprise/internal/printable"
 )
 
 // TestPublishedTextDoesNotControlTerminal: text of publishers is printable on a terminal, and unchanged in a file. The
@@ -38,7 +39,7 @@ func TestPublishedTextDoesNotControlTerminal(t *testing.T) {
 	} {
 		shown := shownByTerminal(t, func(out *os.File) { printed(out, make) })
 		for _, r := range strings.ReplaceAll(shown, "\r\n", "\n") { // the terminal itself adds the \r
-			if r != '\n' && r != '\t' && printableRune(r) != r {
+			if r != '\n' && r != '\t' && printable.Rune(r) != r {
 				t.Errorf("%s: a terminal gets %q", name, shown)
 				break
 			}

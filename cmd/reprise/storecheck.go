@@ -11,6 +11,7 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/cmd/reprise/internal/printable"
 	"reprise/internal/bytesize"
 	"reprise/internal/problem"
 	"reprise/internal/transfer"
@@ -108,7 +109,7 @@ var errDamaged = errors.New("the store is damaged: damaged parts are not served,
 
 func (c *storeCheckCmd) problem(wrong string, key reprise.StreamKey) error {
 	if !c.JSON {
-		_, err := fmt.Fprintln(stdout, printable(wrong))
+		_, err := fmt.Fprintln(stdout, printable.Line(wrong))
 		return err
 	}
 	object := map[string]string{"wrong": wrong}

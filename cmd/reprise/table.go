@@ -8,10 +8,9 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"reprise/client"
+	"reprise/cmd/reprise/internal/printable"
 	"reprise/internal/screen"
 )
 
@@ -39,7 +38,7 @@ func newTable(out io.Writer, heading ...string) *table {
 
 func (t *table) row(cells ...string) {
 	for i, cell := range cells {
-		cells[i] = printable(cell)
+		cells[i] = printable.Line(cell)
 	}
 	t.rows = append(t.rows, cells)
 }
@@ -106,30 +105,6 @@ func (t *table) style(row []string, column int) style {
 	return ""
 }
 
-// printable replaces characters with which a server's text could move the cursor of a terminal or change the order of
-// text.
-func printable(s string) string { return strings.Map(printableRune, s) }
-
-// printableText is printable for a text of several lines.
-func printableText(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' {
-			return r
-		}
-		return printableRune(r)
-	}, s)
-}
-
-// printableRune replaces controls (C0, DEL, C1), the marks that change the direction of text, and the separators that
-// some terminals take for a new line.
-func printableRune(r rune) rune {
-	switch {
-	case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), r == '\u2028', r == '\u2029':
-		return '\uFFFD'
-	}
-	return r
-}
-
 // printObject writes v as a line of JSON.
 func printObject(v any) error {
 	var line bytes.Buffer
@@ -140,24 +115,10 @@ func printObject(v any) error {
 	}
 	text := line.Bytes()
 	if isTerminal(stdout) {
-		text = append(escapeJSON(bytes.TrimSuffix(text, []byte("\n"))), '\n')
+		text = append(printable.JSON(bytes.TrimSuffix(text, []byte("\n"))), '\n')
 	}
 	_, err := stdout.Write(text)
 	return err
-}
-
-// escapeJSON escapes in a line of JSON the characters that printable replaces. The value remains the same: JSON
-// allows them in strings only, and none is beyond U+FFFF.
-func escapeJSON(line []byte) []byte {
-	escaped := make([]byte, 0, len(line))
-	for _, r := range string(line) {
-		if printableRune(r) != r {
-			escaped = fmt.Appendf(escaped, `\u%04x`, r)
-		} else {
-			escaped = utf8.AppendRune(escaped, r)
-		}
-	}
-	return escaped
 }
 
 // moment is a time for people: of day today, or the date.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"reprise/client"
+	"reprise/cmd/reprise/internal/printable"
 )
 
 // TestControlCharactersOfServerAreReplaced: names, reasons and codes that a server sends cannot move the cursor or
@@ -30,7 +31,7 @@ func TestControlCharactersOfServerAreReplaced(t *testing.T) {
 			t.Errorf("%s: %q, want %q in it", name, b.String(), want)
 		}
 	}
-	if got := printableText("two\nlines\tof é 漢\U0001F600\u200D"); got != "two\nlines\tof é 漢\U0001F600\u200D" {
+	if got := printable.Text("two\nlines\tof é 漢\U0001F600\u200D"); got != "two\nlines\tof é 漢\U0001F600\u200D" {
 		t.Errorf("%q", got)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/backoff"
 	"reprise/internal/execution"
 )
 
@@ -88,7 +89,7 @@ func (c *collection) step(ctx context.Context, reader *reprise.Reader, w *watche
 		}
 		err = reader.Seek(reprise.After(window.Earliest))
 	}
-	if errors.Is(err, reprise.ErrUnavailable) && pause(ctx, storePause) == nil {
+	if errors.Is(err, reprise.ErrUnavailable) && backoff.Sleep(ctx, storePause) == nil {
 		return false, nil // the run continues
 	}
 	if err != nil {
@@ -147,14 +148,3 @@ func (c *collected) channel(n int, stream *reprise.Stream, earliest uint64) chan
 
 // storePause is the pause after an error of the store.
 const storePause = 250 * time.Millisecond
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}

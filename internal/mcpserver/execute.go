@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"reprise"
+	"reprise/internal/backoff"
 	"reprise/internal/execution"
 	"reprise/mcp/mcptask"
 )
@@ -287,7 +288,7 @@ func (s *Server) resume(ctx context.Context, tenant reprise.Tenant, note json.Ra
 		switch {
 		case err == nil:
 			return s.executed(ctx, tenant, out), nil
-		case !errors.Is(err, reprise.ErrUnavailable) || pause(ctx, resumePause) != nil:
+		case !errors.Is(err, reprise.ErrUnavailable) || backoff.Sleep(ctx, resumePause) != nil:
 			return nil, s.failed(toolExecute, err)
 		}
 	}

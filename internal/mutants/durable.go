@@ -158,8 +158,8 @@ var durableMutants = []mutant{
 	},
 	{
 		name: "a process whose first thread has ended is dead", rule: "no process outlives its execution",
-		file: "internal/execution/command/procfs_linux.go",
-		old:  "p.dead || threads <= 1 {", new: "p.dead || threads >= 0 {",
+		file: "internal/procfs/procfs_linux.go",
+		old:  "p.Dead || threads <= 1 {", new: "p.Dead || threads >= 0 {",
 		pkg: "./internal/execution", run: "TestChildWhoseFirstThreadHasEnded/tree=scan",
 	},
 	{

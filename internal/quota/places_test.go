@@ -3,6 +3,7 @@ package quota_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -18,9 +19,12 @@ func TestPlacesAreSharedByTenants(t *testing.T) {
 		gone := errors.New("gone")
 		var releases []func()
 		took, refused := 0, 0
+		var mu sync.Mutex // guards these
 		for range 5 {
 			go func() {
 				release, err := places.Take(ctx, "acme")
+				mu.Lock()
+				defer mu.Unlock()
 				if err != nil {
 					if !errors.Is(err, gone) {
 						t.Error(err)

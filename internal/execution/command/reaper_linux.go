@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"reprise/internal/isolation"
+	"reprise/internal/procfs"
 )
 
 // reaper waits for the orphans that a supervisor adopts as the subreaper of its command, so that none stays a zombie.
@@ -123,20 +124,20 @@ type descendants struct {
 func (t *descendants) started(pid int) { t.first = pid }
 
 // members are the live descendants, the first process before all others.
-func (t *descendants) members() []process {
+func (t *descendants) members() []procfs.Process {
 	members, _ := t.look()
 	return members
 }
 
 // look returns the members, and the processes that count by their time alone: the zombies, and the first process of a
 // process table.
-func (t *descendants) look() (members, zombies []process) {
+func (t *descendants) look() (members, zombies []procfs.Process) {
 	seen := map[int]bool{}
 	adopter := t.table
 	for level := childrenOf(os.Getpid()); len(level) > 0; adopter = false {
 		var below []int
 		for _, pid := range level {
-			p, ok := readProcess(pid)
+			p, ok := procfs.Read(pid)
 			if seen[pid] || !ok {
 				continue
 			}
@@ -146,7 +147,7 @@ func (t *descendants) look() (members, zombies []process) {
 				zombies = append(zombies, p) // its time is the time of the orphans that it has reaped
 				continue
 			}
-			if p.dead {
+			if p.Dead {
 				zombies = append(zombies, p)
 				continue
 			}
@@ -193,9 +194,9 @@ var hasChildrenFiles = sync.OnceValue(func() bool {
 
 // scanChildren is childrenOf for other kernels.
 func scanChildren(pid int) (children []int) {
-	for _, p := range readProcesses() {
-		if p.parent == pid {
-			children = append(children, p.pid)
+	for _, p := range procfs.All() {
+		if p.Parent == pid {
+			children = append(children, p.PID)
 		}
 	}
 	return children
@@ -224,14 +225,14 @@ func (t *descendants) kill() (others killed) {
 		}
 		for _, p := range members {
 			if round > stopAfter {
-				p.send(syscall.SIGSTOP)
+				p.Send(syscall.SIGSTOP)
 			}
 		}
 		if round > stopAfter {
 			members = append(members, t.members()...) // those that were forked while we stopped them
 		}
 		for _, p := range members {
-			p.send(syscall.SIGKILL)
+			p.Send(syscall.SIGKILL)
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -242,7 +243,7 @@ func (t *descendants) usage() treeUsage {
 	members, zombies := t.look()
 	u := usageOf(members)
 	for _, p := range zombies {
-		user, sys = user+p.user, sys+p.sys
+		user, sys = user+p.User, sys+p.Sys
 	}
 	u.user, u.sys = u.user+user, u.sys+sys
 	return u
@@ -269,7 +270,7 @@ func (t *reapedTree) enforce(limits Limits, in *Isolation) {
 }
 
 // strays are the live descendants that have left the cgroup.
-func (t *reapedTree) strays() []process {
+func (t *reapedTree) strays() []procfs.Process {
 	group, ok := t.tree.(*cgroupTree)
 	if !ok || t.sealed {
 		return nil
@@ -277,15 +278,15 @@ func (t *reapedTree) strays() []process {
 	all := t.below.members() // first: what is forked meanwhile is no stray
 	inside := make(map[int]bool)
 	for _, p := range group.members() {
-		inside[p.pid] = true
+		inside[p.PID] = true
 	}
-	return slices.DeleteFunc(all, func(p process) bool { return inside[p.pid] })
+	return slices.DeleteFunc(all, func(p procfs.Process) bool { return inside[p.PID] })
 }
 
 func (t *reapedTree) terminate() {
 	strays := t.strays()
 	t.tree.terminate()
-	terminate(func() []process { return strays })
+	terminate(func() []procfs.Process { return strays })
 }
 
 func (t *reapedTree) kill() (others killed) {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"reprise/internal/isolation"
+	"reprise/internal/procfs"
 	"reprise/internal/spawn"
 )
 
@@ -222,10 +223,10 @@ func (t *cgroupTree) kind() string { return "cgroup" }
 
 func (t *cgroupTree) terminate() { terminate(t.members) }
 
-func (t *cgroupTree) members() []process { return processesIn(t.dir) }
+func (t *cgroupTree) members() []procfs.Process { return processesIn(t.dir) }
 
 // processesIn returns the live processes in a group and the groups below it.
-func processesIn(dir string) (found []process) {
+func processesIn(dir string) (found []procfs.Process) {
 	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return nil //nolint:nilerr // a group that has gone has no members
@@ -233,7 +234,7 @@ func processesIn(dir string) (found []process) {
 		text, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
 		for field := range strings.FieldsSeq(string(text)) {
 			if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
-				if p, ok := readProcess(pid); ok && !p.dead {
+				if p, ok := procfs.Read(pid); ok && !p.Dead {
 					found = append(found, p)
 				}
 			}
@@ -262,7 +263,7 @@ func killCgroup(dir string) {
 	for deadline := time.Now().Add(killPatience); populated(dir) && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 		for _, p := range processesIn(dir) { // the kernel leaves out those whose first thread has ended
-			p.send(syscall.SIGKILL)
+			p.Send(syscall.SIGKILL)
 		}
 	}
 }

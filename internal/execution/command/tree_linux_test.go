@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"reprise/internal/isolation"
+	"reprise/internal/procfs"
 	"reprise/internal/spawn"
 )
 
@@ -126,7 +127,7 @@ func TestScanFindsWhatExecutes(t *testing.T) {
 		if tree.kill(); len(tree.members()) > 0 {
 			t.Error("killed, and there")
 		}
-		if p, ok := readProcess(loop.Process.Pid); ok && !p.dead {
+		if p, ok := procfs.Read(loop.Process.Pid); ok && !p.Dead {
 			t.Error("kill has left a process behind")
 			_ = loop.Process.Kill()
 		}
@@ -190,17 +191,17 @@ func TestKernelHoldsLimits(t *testing.T) {
 // TestTerminateReachesWhatIsForkedMeanwhile: a second look finds what the first one misses while it is being forked.
 func TestTerminateReachesWhatIsForkedMeanwhile(t *testing.T) {
 	var commands []*exec.Cmd
-	var all []process
+	var all []procfs.Process
 	for range 2 {
 		cmd := exec.Command("sleep", "1000")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		p, _ := readProcess(cmd.Process.Pid)
+		p, _ := procfs.Read(cmd.Process.Pid)
 		commands, all = append(commands, cmd), append(all, p)
 	}
 	looks := 0
-	terminate(func() []process {
+	terminate(func() []procfs.Process {
 		looks++
 		return all[:looks]
 	})

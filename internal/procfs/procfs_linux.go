@@ -1,34 +1,33 @@
-package command
+package procfs
 
 import (
 	"bytes"
 	"errors"
-	"io"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
 
 	"golang.org/x/sys/unix"
 )
 
-// process is the content of /proc/<pid>/stat; see proc_pid_stat(5).
-type process struct {
-	pid, parent, group, session int
-	// dead is set for a zombie of which no thread is left.
-	dead      bool
-	user, sys time.Duration
-	rss       int64
-	// start is the start time in ticks since boot. Together, pid and start identify a process uniquely.
-	start uint64
+// Process is the content of /proc/<pid>/stat; see proc_pid_stat(5).
+type Process struct {
+	PID, Parent, Group, Session int
+	// Dead is set for a zombie of which no thread is left.
+	Dead bool
+	// User and Sys are the times that it has used, and RSS its memory in bytes.
+	User, Sys time.Duration
+	RSS       int64
+	// Start is the start time in ticks since boot. Together, PID and Start identify a process uniquely.
+	Start uint64
 	// memory is unset for a thread of the kernel, and for a process that is ending.
 	memory bool
 	// environ is the size of the environment.
 	environ int64
 	// shows is the thread whose files in /proc show the memory and the environment. It is the first thread, which has
-	// the number of the process, unless that has ended while others go on.
+	// the number of the Process, unless that has ended while others go on.
 	shows int
 }
 
@@ -40,17 +39,17 @@ const tick = 10 * time.Millisecond
 
 var pageSize = int64(os.Getpagesize())
 
-// readProcess reads /proc/<pid>/stat; ok is false when there is no such process.
-func readProcess(pid int) (p process, ok bool) {
+// Read reads /proc/<pid>/stat; ok is false when there is no such process.
+func Read(pid int) (p Process, ok bool) {
 	p, threads, ok := readStat(pid)
-	if !p.dead || threads <= 1 {
+	if !p.Dead || threads <= 1 {
 		return p, ok
 	}
 	// The first thread has ended, and others go on. The kernel shows a zombie without memory, but reports no end.
-	p.dead = false
+	p.Dead = false
 	for _, thread := range threadsOf(pid) {
-		if t, _, ok := readStat(thread); ok && !t.dead {
-			p.rss, p.memory, p.environ, p.shows = t.rss, t.memory, t.environ, thread
+		if t, _, ok := readStat(thread); ok && !t.Dead {
+			p.RSS, p.memory, p.environ, p.shows = t.RSS, t.memory, t.environ, thread
 			break
 		}
 	}
@@ -75,15 +74,15 @@ func threadsOf(pid int) (threads []int) {
 
 // readStat reads /proc/<thread>/stat of any thread: what it says of a process is the same for all, and memory and state
 // are those of the thread.
-func readStat(thread int) (p process, threads int64, ok bool) {
+func readStat(thread int) (p Process, threads int64, ok bool) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(thread) + "/stat")
 	if err != nil {
-		return process{}, 0, false
+		return Process{}, 0, false
 	}
 	// The name, in parentheses, may hold anything, parentheses too.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	if len(fields) < 22 {
-		return process{}, 0, false
+		return Process{}, 0, false
 	}
 	number := func(i int) int64 { // i as the manual counts
 		n, _ := strconv.ParseInt(fields[i-3], 10, 64)
@@ -95,28 +94,28 @@ func readStat(thread int) (p process, threads int64, ok bool) {
 	if len(fields) > 48 && number(51) != 0 && number(26) != 0 {
 		environ = number(51) - number(50)
 	}
-	return process{
-		pid: thread, parent: int(number(4)), group: int(number(5)), session: int(number(6)),
-		dead: fields[0] == "Z" || fields[0] == "X",
-		user: time.Duration(number(14)+number(16)) * tick,
-		sys:  time.Duration(number(15)+number(17)) * tick,
-		rss:  number(24) * pageSize, start: uint64(number(22)),
+	return Process{
+		PID: thread, Parent: int(number(4)), Group: int(number(5)), Session: int(number(6)),
+		Dead: fields[0] == "Z" || fields[0] == "X",
+		User: time.Duration(number(14)+number(16)) * tick,
+		Sys:  time.Duration(number(15)+number(17)) * tick,
+		RSS:  number(24) * pageSize, Start: uint64(number(22)),
 		memory: number(23) != 0, environ: environ, shows: thread,
 	}, number(20), true
 }
 
-// readProcesses reads all of /proc. The result is not a snapshot: processes may start and end meanwhile.
-func readProcesses() map[int]process {
+// All reads all of /proc. The result is not a snapshot: processes may start and end meanwhile.
+func All() map[int]Process {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil
 	}
 	defer dir.Close()
 	names, _ := dir.Readdirnames(-1)
-	all := make(map[int]process, len(names))
+	all := make(map[int]Process, len(names))
 	for _, name := range names {
 		if pid, err := strconv.Atoi(name); err == nil {
-			if p, ok := readProcess(pid); ok {
+			if p, ok := Read(pid); ok {
 				all[pid] = p
 			}
 		}
@@ -124,9 +123,21 @@ func readProcesses() map[int]process {
 	return all
 }
 
-// hasVariable reports whether the process was started with the entry, "NAME=value", in its environment. known is false
-// during an execve(2), when the kernel shows no environment.
-func hasVariable(pid int, entry string) (has, known bool) {
+// AddDescendants adds to in all descendants of its members.
+func AddDescendants(all map[int]Process, in map[int]bool) {
+	for grown := true; grown; {
+		grown = false
+		for pid, p := range all {
+			if !in[pid] && in[p.Parent] {
+				in[pid], grown = true, true
+			}
+		}
+	}
+}
+
+// HasVariable reports whether the process was started with a matching entry, "NAME=value", in its environment. known is
+// false during an execve(2), when the kernel shows no environment.
+func HasVariable(pid int, matches func(entry string) bool) (has, known bool) {
 	shows := pid
 	for range 2 {
 		env, err := readEnviron(shows)
@@ -135,15 +146,15 @@ func hasVariable(pid int, entry string) (has, known bool) {
 		}
 		if len(env) > 0 {
 			for one := range bytes.SplitSeq(env, []byte{0}) {
-				if string(one) == entry {
+				if matches(string(one)) {
 					return true, true
 				}
 			}
 			return false, true
 		}
-		p, ok := readProcess(pid)
+		p, ok := Read(pid)
 		switch {
-		case !ok || p.dead || !p.memory: // it has ended or is ending, or is a thread of the kernel
+		case !ok || p.Dead || !p.memory: // it has ended or is ending, or is a thread of the kernel
 			return false, true
 		case p.shows != shows:
 			shows = p.shows
@@ -172,38 +183,8 @@ func readEnviron(pid int) ([]byte, error) {
 	}
 }
 
-// toKill returns the members besides the first process, and what they run.
-func toKill(members []process, first int) (others killed) {
-	for _, p := range members {
-		if p.pid == first {
-			continue
-		}
-		others.processes++
-		if len(others.commands) < maxKilled {
-			others.commands = append(others.commands, commandLine(p.pid))
-		}
-	}
-	return others
-}
-
-// commandLine returns the program and arguments of a process, separated by spaces, or "?".
-func commandLine(pid int) string {
-	file, err := os.Open("/proc/" + strconv.Itoa(pid) + "/cmdline")
-	if err != nil {
-		return "?"
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, 4096))
-	if err != nil || len(text) == 0 {
-		return "?"
-	}
-	return strings.ToValidUTF8(strings.Join(strings.FieldsFunc(string(text), func(r rune) bool {
-		return r == 0 || unicode.IsSpace(r) || unicode.IsControl(r)
-	}), " "), "?")
-}
-
-// peakRSS is the most memory that a live process has taken.
-func (p process) peakRSS() int64 {
+// PeakRSS is the most memory that a live process has taken.
+func (p Process) PeakRSS() int64 {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.shows) + "/status")
 	if err != nil {
 		return 0
@@ -217,14 +198,14 @@ func (p process) peakRSS() int64 {
 	return kib << 10
 }
 
-// send sends a signal to exactly this process, even if its pid has been reused.
-func (p process) send(s syscall.Signal) {
-	fd, err := unix.PidfdOpen(p.pid, 0)
+// Send sends a signal to exactly this Process, even if its pid has been reused.
+func (p Process) Send(s syscall.Signal) {
+	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err != nil {
 		return
 	}
 	defer unix.Close(fd)
-	if now, ok := readProcess(p.pid); ok && now.start == p.start {
+	if now, ok := Read(p.PID); ok && now.Start == p.Start {
 		_ = unix.PidfdSendSignal(fd, s, nil, 0)
 	}
 }

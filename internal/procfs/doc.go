@@ -1,0 +1,2 @@
+// Package procfs finds processes in /proc, what they use, and what they were started with, and signals exactly these.
+package procfs
