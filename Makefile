@@ -18,6 +18,12 @@ format: ## fail if a file is not formatted
 fix: ## format all files
 	$(TOOL) gofumpt -w $(GO_FILES)
 
+.PHONY: generate
+generate: ## what is made of other files and is checked in: openapi.yaml of its pieces, types of clients, docs/settings.md
+	go test -count=1 ./internal/api -run OpenAPIIsAssembled -update
+	go test -count=1 ./internal/clienttest -run GeneratedTypes -update
+	go test -count=1 ./cmd/reprise -run SettingsReference -update
+
 .PHONY: hooks
 hooks: ## check format, width, vet and lint of what is committed, before each commit
 	git config core.hooksPath scripts/hooks

@@ -243,14 +243,15 @@ type Usage struct {
 
 // Usage returns the current counts. It does no I/O.
 func (l *Log) Usage() Usage {
-	counts := l.usage.counts()
+	l.usage.mu.Lock()
+	defer l.usage.mu.Unlock()
 	u := Usage{
-		Tenants: make(map[Tenant]Size, len(counts.tenants)),
-		Bytes:   counts.total, MaxBytes: l.usage.maxTotal, MaxTenantBytes: l.usage.maxTenant,
+		Tenants: make(map[Tenant]Size, len(l.usage.tenants)),
+		Bytes:   l.usage.total.Load(), MaxBytes: l.usage.maxTotal, MaxTenantBytes: l.usage.maxTenant,
 	}
-	for t, n := range counts.tenants {
-		if n != (amount{}) {
-			u.Tenants[t] = Size{Streams: n.streams, Events: n.events, Bytes: n.bytes}
+	for t, n := range l.usage.tenants {
+		if a := n.amount(); a != (amount{}) {
+			u.Tenants[t] = Size{Streams: a.streams, Events: a.events, Bytes: a.bytes}
 		}
 	}
 	return u

@@ -27,6 +27,7 @@ func Races() []Race {
 		publishRace(1, 100),
 		publishRace(8, 100),
 		publishRace(64, 1),
+		producerRace(),
 		streamRace(),
 		productReplayRace(),
 		productResumeRace(),

@@ -4,14 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"reprise"
 	"reprise/client"
+	"reprise/internal/problem"
+	"reprise/store/memstore"
 )
 
 // note is an event whose data is a number.
@@ -76,26 +82,154 @@ func TestCallsThatWaitArePublishedTogether(t *testing.T) {
 
 // Where one of several calls is wrong, the others do not fail with it.
 func TestCallsOfARefusedRequestAreSentForThemselves(t *testing.T) {
+	for _, refused := range []struct {
+		status int
+		code   string
+	}{{422, "invalid"}, {413, "payload_too_large"}} {
+		synctest.Test(t, func(t *testing.T) {
+			release := make(chan struct{})
+			wrong := problemAnswer(refused.status, "", refused.code, false)
+			w := held(release, answerPublished(1, 1), wrong, answerPublished(2, 2), wrong, answerPublished(3, 3))
+			p := w.client(t, client.Options{}).Producer("s")
+			ctx := t.Context()
+			published, errs := publishWaiting(p, func() { close(release) }, ctx, ctx, ctx, ctx)
+			var got []string
+			for i := range errs {
+				p, told := problem.As(errs[i])
+				got = append(got, fmt.Sprint(published[i].First, told && p.Code == problem.Code(refused.code)))
+			}
+			if text := strings.Join(got, ", "); text != "1 false, 2 false, 0 true, 3 false" {
+				t.Errorf("%s: %s", refused.code, text)
+			}
+			var numbers []string
+			for i := range w.count() {
+				numbers = append(numbers, w.request(t, i).Header.Get("Producer-Seq"))
+			}
+			if text := strings.Join(numbers, " "); text != "0 1 1 2 2" {
+				t.Errorf("%s: the numbers %s", refused.code, text)
+			}
+		})
+	}
+}
+
+// A request of several calls whose answer is lost is sent again with its number and its bytes, whatever waits by then.
+func TestCallsOfALostAnswerAreSentAgainAsTheyWere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
-		wrong := problemAnswer(422, "", "invalid", false)
-		w := held(release, answerPublished(1, 1), wrong, answerPublished(2, 2), wrong, answerPublished(3, 3))
-		p := w.client(t, client.Options{}).Producer("s")
+		w := held(release, answerPublished(1, 1), nil, nil, answerPublished(2, 3), answerPublished(4, 4))
+		p := w.client(t, client.Options{GiveUp: time.Minute}).Producer("s")
+		answer, late := w.answer, make(chan error, 1)
+		w.answer = func(i int, r *http.Request) ([]byte, bool) {
+			if i == 1 { // a call that comes while the answer is being lost
+				go func() {
+					_, err := p.Publish(t.Context(), note(3))
+					late <- err
+				}()
+				synctest.Wait()
+			}
+			return answer(i, r)
+		}
 		ctx := t.Context()
-		published, errs := publishWaiting(p, func() { close(release) }, ctx, ctx, ctx, ctx)
-		var got []string
-		for i := range errs {
-			got = append(got, fmt.Sprint(published[i].First, errors.Is(errs[i], reprise.ErrInvalid)))
+		_, errs := publishWaiting(p, func() { close(release) }, ctx, ctx, ctx)
+		if err := errors.Join(append(errs, <-late)...); err != nil {
+			t.Fatal(err)
 		}
-		if text := strings.Join(got, ", "); text != "1 false, 2 false, 0 true, 3 false" {
-			t.Error(text)
-		}
-		var numbers []string
+		var sent []string
 		for i := range w.count() {
-			numbers = append(numbers, w.request(t, i).Header.Get("Producer-Seq"))
+			sent = append(sent, w.request(t, i).Header.Get("Producer-Seq")+" "+w.bodies[i])
 		}
-		if text := strings.Join(numbers, " "); text != "0 1 1 2 2" {
-			t.Errorf("the numbers %s", text)
+		const both = `1 {"events":[{"type":"note","data":1},{"type":"note","data":2}]}`
+		want := []string{
+			`0 {"events":[{"type":"note","data":0}]}`, both, both, both, `2 {"events":[{"type":"note","data":3}]}`,
+		}
+		if diff := cmp.Diff(want, sent); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// Over connections that are cut at random bytes of requests and answers, each event of many callers is kept once, those
+// of a caller are in order, and each call is told what is its own.
+func TestCallsOverCutConnectionsArePublishedOnce(t *testing.T) {
+	t.Parallel()
+	address, log := liveServerOn(t, memstore.New(nil))
+	cuts := &randomCutter{random: rand.New(rand.NewPCG(5, 6)).Int64N}
+	transport := &http.Transport{DialContext: cuts.dial, DisableKeepAlives: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	c, err := client.New(&client.Options{
+		URL: address, Token: liveToken, HTTPClient: &http.Client{Transport: transport}, MinWait: time.Millisecond,
+		MaxWait: time.Millisecond, GiveUp: 10 * time.Minute,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CreateStream(t.Context(), "s", client.StreamConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	cuts.left.Store(100)
+	const callers, each = 16, 25
+	var seqs [callers * each]uint64
+	var calls sync.WaitGroup
+	p := c.Producer("s")
+	for caller := range callers {
+		calls.Go(func() {
+			for i := caller * each; i < (caller+1)*each; i++ {
+				published, err := p.Publish(t.Context(), note(i))
+				if err != nil || published.First != published.Last {
+					t.Errorf("event %d: %+v, %v", i, published, err)
+				}
+				seqs[i] = published.First
+			}
+		})
+	}
+	calls.Wait()
+	numbers := numbersOf(t, log, "s")
+	if len(numbers) != len(seqs) {
+		t.Fatalf("%d events, want %d", len(numbers), len(seqs))
+	}
+	for i, seq := range seqs {
+		if seq == 0 || numbers[seq-1] != i {
+			t.Errorf("event %d was published as %d", i, seq)
+		}
+		if i%each > 0 && seqs[i-1] >= seq {
+			t.Errorf("event %d comes before the one before it", i)
+		}
+	}
+	if left := cuts.left.Load(); left >= 50 {
+		t.Errorf("%d of 100 cuts are left", left)
+	}
+}
+
+// The end of a stream takes its place among the calls that wait: those before it are published, those after it refused.
+func TestEndKeepsItsPlaceAmongCallsThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		ended := problemAnswer(409, "", "stream_ended", false)
+		w := held(release, answerPublished(1, 1), answerPublished(2, 2), answerPublished(3, 3), ended)
+		p := w.client(t, client.Options{}).Producer("s")
+		publish := func() error {
+			_, err := p.Publish(t.Context(), note(0))
+			return err
+		}
+		end := func() error {
+			_, err := p.End(t.Context(), "completed", nil)
+			return err
+		}
+		var calls sync.WaitGroup
+		var errs [5]error
+		for i, call := range []func() error{publish, publish, end, publish, publish} {
+			calls.Go(func() { errs[i] = call() })
+			synctest.Wait() // they come in order
+		}
+		close(release)
+		calls.Wait()
+		for i, err := range errs {
+			if i < 3 && err != nil || i >= 3 && !errors.Is(err, reprise.ErrEnded) {
+				t.Errorf("call %d: %v", i, err)
+			}
+		}
+		if w.count() != 4 {
+			t.Errorf("%d requests, want 4", w.count())
 		}
 	})
 }

@@ -13,20 +13,8 @@ import (
 // closes its body. The path begins with "/v1/", and its parts are escaped. The error is a *Error, or
 // the cause if ctx is cancelled.
 func (c *Client) Do(ctx context.Context, method, path string, query url.Values) (*http.Response, error) {
-	return c.do(ctx, &request{op: method + " " + path, method: method, path: path, query: query})
-}
-
-// DoJSON is like Do, with body encoded as JSON; nil means no body. The error wraps reprise.ErrInvalid if that fails.
-func (c *Client) DoJSON(ctx context.Context, method, path string, body any) (*http.Response, error) {
-	r, err := jsonRequest(method+" "+path, method, path, body)
-	if err != nil {
-		return nil, err
-	}
-	return c.do(ctx, r)
-}
-
-func (c *Client) do(ctx context.Context, r *request) (*http.Response, error) {
-	if path := r.path; len(path) == 0 || path[0] != '/' {
+	r := &request{op: method + " " + path, method: method, path: path, query: query}
+	if len(path) == 0 || path[0] != '/' {
 		return nil, fmt.Errorf("%s: %w: a path begins with a slash", r.op, reprise.ErrInvalid)
 	}
 	res, err := c.send(ctx, r)

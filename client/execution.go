@@ -308,6 +308,24 @@ func (c *Client) Show(ctx context.Context, id string) (Execution, error) {
 	return answer[Execution](ctx, c, &request{op: op, method: http.MethodGet, path: executionPath(id, "")})
 }
 
+// KeptRequest is what the server keeps of the request of an execution.
+type KeptRequest struct {
+	// Request has no id and no keys.
+	Request StartRequest `json:"request"`
+	// Missing are the names of the members that are not kept because they may be secrets, or are too long: "stdin" for
+	// example, and "env.NAME" for a variable.
+	Missing []string `json:"missing"`
+}
+
+// ShowRequest returns what the server keeps of the request of an execution, so that it can run again.
+func (c *Client) ShowRequest(ctx context.Context, id string) (KeptRequest, error) {
+	op := "show the request of execution " + id
+	if err := checkName(op, id); err != nil {
+		return KeptRequest{}, err
+	}
+	return answer[KeptRequest](ctx, c, &request{op: op, method: http.MethodGet, path: executionPath(id, "/request")})
+}
+
 // Configure changes the retention and the labels of an execution as ConfigureStream changes those of a stream. The
 // request that has started it still finds it.
 func (c *Client) Configure(ctx context.Context, id string, change Change) (Execution, error) {

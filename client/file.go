@@ -23,15 +23,15 @@ type File struct {
 	// Mode are the permissions, for example "0644".
 	Mode     string `json:"mode"`
 	Modified Time   `json:"modified"`
-	// ETag of a file changes whenever the file was changed.
-	ETag string `json:"etag"`
+	// ETag of a file changes whenever the file is changed or replaced.
+	ETag string `json:"etag,omitempty"`
 	// Target is the target of a symbolic link.
-	Target string `json:"target"`
+	Target string `json:"target,omitempty"`
 	// SHA256 is the checksum in hexadecimal, if it is known.
-	SHA256 string `json:"sha256"`
+	SHA256 string `json:"sha256,omitempty"`
 	// Line and Text are the number and the text of the first line that matches the search.
-	Line int    `json:"line"`
-	Text string `json:"text"`
+	Line int    `json:"line,omitempty"`
+	Text string `json:"text,omitempty"`
 
 	// Raw is the object as the server sent it.
 	Raw json.RawMessage `json:"-"`
@@ -175,7 +175,7 @@ func (c *Client) StartWatch(ctx context.Context, dir string, recursive bool) (Wa
 type FileChange struct {
 	File
 	// From is the path before a move.
-	From string `json:"from"`
+	From string `json:"from,omitempty"`
 }
 
 // UnmarshalJSON implements json.Unmarshaler.

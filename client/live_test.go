@@ -327,12 +327,18 @@ func TestStreamsOfTheRealServer(t *testing.T) {
 	}
 	value := "d"
 	changed, err := c.ConfigureStream(ctx, name, client.Change{
-		Retention: client.Retention{MaxAge: client.Duration(time.Hour)},
+		Retention: client.RetentionChange{MaxAge: new(client.Duration(time.Hour))},
 		Labels:    map[string]*string{"a": nil, "c": &value},
 	})
 	if err != nil || changed.Retention.MaxEvents != 2 || time.Duration(changed.Retention.MaxAge) != time.Hour ||
 		changed.Labels["c"] != value || len(changed.Labels) != 1 {
 		t.Fatalf("%+v, %v", changed, err)
+	}
+	changed, err = c.ConfigureStream(ctx, name, client.Change{
+		Retention: client.RetentionChange{MaxAge: new(client.Duration(0))},
+	})
+	if err != nil || changed.Retention.MaxEvents != 2 || time.Duration(changed.Retention.MaxAge) == time.Hour {
+		t.Fatalf("back to the default age: %+v, %v", changed, err)
 	}
 	if _, err := c.Configure(ctx, name, client.Change{}); !errors.Is(err, reprise.ErrNotFound) {
 		t.Errorf("an execution of the name: %v", err)

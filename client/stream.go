@@ -50,11 +50,20 @@ func (c *Client) CreateStream(ctx context.Context, name string, config StreamCon
 	return answer[Stream](ctx, c, r)
 }
 
-// Change is a change of a stream or of an execution, which may have ended. What is zero stays as it is.
+// Change is a change of a stream or of an execution, which may have ended. What is nil stays as it is.
 type Change struct {
-	Retention Retention `json:"retention,omitzero"`
+	Retention RetentionChange `json:"retention,omitzero"`
 	// Labels are set, or removed where they are nil.
 	Labels map[string]*string `json:"labels,omitempty"`
+}
+
+// RetentionChange has the members of Retention. 0 stands for the default of the server.
+type RetentionChange struct {
+	MaxEvents  *int64    `json:"max_events,omitempty"`
+	MaxBytes   *int64    `json:"max_bytes,omitempty"`
+	MaxAge     *Duration `json:"max_age,omitempty"`
+	MaxIdle    *Duration `json:"max_idle,omitempty"`
+	MaxAgeEach *Duration `json:"max_age_each,omitempty"`
 }
 
 // ConfigureStream changes the retention and the labels of a stream. A larger bound takes effect at the next append, a

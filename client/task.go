@@ -18,10 +18,10 @@ type Task struct {
 	// Message is what the tool says about its state.
 	Message   string `json:"message"`
 	Principal string `json:"principal"`
-	// Execution is the id of the execution that the task waits for, or "".
-	Execution string `json:"execution"`
-	Created   Time   `json:"created"`
-	Updated   Time   `json:"updated"`
+	// Execution is the id of the execution that the task waits for, nil if there is none.
+	Execution *string `json:"execution"`
+	Created   Time    `json:"created"`
+	Updated   Time    `json:"updated"`
 	// Expires is when the task may be removed, zero before the end. TTLMS is the time from Created to Expires.
 	Expires Time   `json:"expires"`
 	TTLMS   *int64 `json:"ttl_ms"`
@@ -72,25 +72,28 @@ type Replica struct {
 	// Self is true for the server that answered the request.
 	Self bool `json:"self"`
 	// Answers is false if the server has not said what it does; URL, Version, Started, Executions and Streams are then
-	// nil, zero or "".
-	Answers bool   `json:"answers"`
-	URL     string `json:"url"`
-	Version string `json:"version"`
-	Started Time   `json:"started"`
+	// nil or zero.
+	Answers bool    `json:"answers"`
+	URL     *string `json:"url"`
+	Version *string `json:"version"`
+	Started Time    `json:"started"`
 	// Joined is when the server got its ID, and LastHeartbeat when a heartbeat was seen last. Both are zero for a
 	// server that has its store alone.
 	Joined        Time `json:"joined"`
 	LastHeartbeat Time `json:"last_heartbeat"`
 	// Executions counts those that the server runs.
-	Executions *struct {
-		Running int `json:"running"`
-		Queued  int `json:"queued"`
-	} `json:"executions"`
+	Executions *ReplicaExecutions `json:"executions"`
 	// Streams is the number of streams that the server has in memory.
 	Streams *int `json:"streams"`
 
 	// Raw is the object as the server sent it.
 	Raw json.RawMessage `json:"-"`
+}
+
+// ReplicaExecutions counts the executions that a server runs, and those that wait at it.
+type ReplicaExecutions struct {
+	Running int `json:"running"`
+	Queued  int `json:"queued"`
 }
 
 // ReplicaList is one page of replicas, by ID. NextCursor is "" on the last page.

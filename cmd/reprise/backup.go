@@ -12,6 +12,7 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/internal/bytesize"
 	"reprise/internal/datadir"
 	"reprise/internal/storeurl"
 	"reprise/internal/upkeep"
@@ -57,7 +58,7 @@ func (c *backupCmd) Run(ctx context.Context, asked *stops) error {
 	if c.JSON {
 		return printObject(map[string]any{"file": c.File, "bytes": info.Size(), "seconds": took.Seconds()})
 	}
-	return c.sayResult("backed up to %s, %v, in %v\n", c.File, byteCount(info.Size()), took.Round(time.Millisecond))
+	return c.sayResult("backed up to %s, %v, in %v\n", c.File, bytesize.Size(info.Size()), took.Round(time.Millisecond))
 }
 
 // download writes the backup of a server under a temporary name until it is complete.

@@ -8,12 +8,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"reprise/internal/testserver"
 )
 
 // TestLimitsOfTokensApplyToWhatIsKept: the limits that an issuer gives to its principals also apply where no token is
 // at hand: to streams, and to MCP sessions and calls.
 func TestLimitsOfTokensApplyToWhatIsKept(t *testing.T) {
-	i, dir := newIssuer(t), t.TempDir()
+	i, dir := newIssuer(t), testserver.TempDir(t)
 	config := filepath.Join(dir, "issuers.yaml")
 	const rule = "issuers:\n- issuer: %s\n  audiences: [all]\n  limits: {streams: 2, sessions: 1, calls: 0}\n"
 	text := fmt.Sprintf(rule, i.url)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"reprise/client"
+	"reprise/internal/testserver"
 )
 
 // unfinished is the number of requests that are begun and never finished.
@@ -28,7 +29,7 @@ const limitedFiles = 1024
 // startWithFewFiles starts a server whose limit on open files is limitedFiles.
 func startWithFewFiles(t *testing.T, verb string, args ...string) (d *daemon, token string) {
 	t.Helper()
-	dir := t.TempDir()
+	dir := testserver.TempDir(t)
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -71,7 +71,11 @@ func (c *loginCmd) Run(ctx context.Context, asked *stops) error {
 	if err != nil {
 		return &exit{code: exitUsage, err: err}
 	}
-	if err := askJSON(ctx, server, http.MethodGet, "/v1/server", nil, nil); err != nil {
+	answer, err := server.Do(ctx, http.MethodGet, "/v1/server", nil)
+	if err == nil {
+		err = answer.Body.Close()
+	}
+	if err != nil {
 		return err
 	}
 	at, err := url.Parse(server.URL())

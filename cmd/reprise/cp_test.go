@@ -8,11 +8,12 @@ import (
 	"testing"
 
 	"reprise/client"
+	"reprise/internal/testserver"
 )
 
 // A server that is killed in the middle of an upload and of a download is no more than a pause in them.
 func TestTransfersOutliveTheServer(t *testing.T) {
-	dir := t.TempDir()
+	dir := testserver.TempDir(t)
 	root := filepath.Join(dir, "root")
 	if err := os.Mkdir(root, 0o700); err != nil {
 		t.Fatal(err)

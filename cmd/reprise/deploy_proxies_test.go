@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"reprise/internal/park"
+	"reprise/internal/testserver"
 )
 
 // writeKeyPair writes the certificate of a test server and its key where proxies find them.
@@ -136,7 +137,7 @@ func TestEventsThroughProxies(t *testing.T) {
 }
 
 func eventsThroughProxy(t *testing.T, start func(dir, upstream string) (addr string), flags []string) {
-	dir := t.TempDir()
+	dir := testserver.TempDir(t)
 	d, err := startDaemon(os.Environ(), dir, filepath.Join(dir, "log"), append([]string{
 		"--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data"), "--allow-host", "reprise.example.org",
 		"--trusted-proxies", "127.0.0.1",

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"reprise/internal/testserver"
+
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
 )
@@ -71,7 +73,7 @@ func TestUnitLetsCommandsOutliveServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir := testserver.TempDir(t)
 	path, socket := filepath.Join(dir, "reprise.service"), filepath.Join(dir, "reprise.socket")
 	there := strings.ReplaceAll(unit, "/usr/local/bin/reprise", program)
 	check(t, os.WriteFile(path, []byte(there), 0o600))
@@ -202,7 +204,7 @@ func (m *serviceManager) told() string {
 
 // TestServiceManagerIsTold: the server says when it is ready and that it stops.
 func TestServiceManagerIsTold(t *testing.T) {
-	dir := t.TempDir()
+	dir := testserver.TempDir(t)
 	manager := newServiceManager(t, dir)
 	d, err := startDaemon(append(os.Environ(), manager.env), dir, filepath.Join(dir, "log"),
 		"--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data"))

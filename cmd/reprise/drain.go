@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"time"
 
 	"reprise"
 	"reprise/client"
 	"reprise/internal/problem"
-	"reprise/internal/wire"
 )
 
 // drainCmd lets a server finish its work and stop.
@@ -34,20 +32,17 @@ const drainLook = 500 * time.Millisecond
 
 // Run drains and waits.
 func (c *drainCmd) Run(ctx context.Context, asked *stops) error {
-	server, err := c.Server.clientWith(client.Options{GiveUp: time.Second})
+	server, err := c.Server.clientWith(client.Options{GiveUp: -1})
 	if err != nil {
 		return err
 	}
 	ctx, release := asked.context(ctx)
 	defer release()
-	var state wire.Drain
-	request := struct {
-		Timeout client.Duration `json:"timeout"`
-	}{client.Duration(c.For)}
-	if err := askJSON(ctx, server, http.MethodPost, "/v1/drain", request, &state); err != nil {
+	state, err := server.Drain(ctx, c.For)
+	if err != nil {
 		return err
 	}
-	told := wire.Drain{Running: -1}
+	told := client.Drain{Running: -1}
 	for {
 		if !c.Quiet && (state.Running != told.Running || state.Queued != told.Queued) {
 			fmt.Fprintf(os.Stderr, "reprise: draining: %d running, %d waiting\n", state.Running, state.Queued)
@@ -58,10 +53,12 @@ func (c *drainCmd) Run(ctx context.Context, asked *stops) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		err := askJSON(ctx, server, http.MethodGet, "/v1/drain", nil, &state)
+		now, err := server.ShowDrain(ctx)
 		_, answered := problem.As(err)
 		switch {
-		case err == nil, errors.Is(err, reprise.ErrClosed):
+		case err == nil:
+			state = now
+		case errors.Is(err, reprise.ErrClosed):
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case answered:

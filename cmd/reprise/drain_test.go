@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"reprise/client"
+	"reprise/internal/testserver"
 )
 
 // TestDrainUnderReaders: a server that drains lets twenty readers of three commands have all output and the end, those
@@ -21,7 +22,7 @@ import (
 func TestDrainUnderReaders(t *testing.T) {
 	t.Parallel()
 	const readers, commands, half = 20, 3, 6000
-	dir := t.TempDir()
+	dir := testserver.TempDir(t)
 	v := newVictim(t, dir)
 	ctx, gate := t.Context(), filepath.Join(dir, "gate")
 	line := strings.Repeat("x", 999) // so that what the sockets hold is less than what comes

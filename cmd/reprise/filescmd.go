@@ -9,6 +9,7 @@ import (
 
 	"reprise/client"
 	"reprise/cmd/reprise/internal/pages"
+	"reprise/internal/bytesize"
 )
 
 // filesCmd works on files of the server.
@@ -70,7 +71,7 @@ func fileRow(f client.File) (json.RawMessage, []string) {
 	case f.Line > 0:
 		name += ":" + strconv.Itoa(f.Line) + ": " + clip(strings.TrimSpace(f.Text), 80)
 	}
-	return f.Raw, []string{f.Mode, byteCount(f.Size).String(), moment(f.Modified), name}
+	return f.Raw, []string{f.Mode, bytesize.Size(f.Size).String(), moment(f.Modified), name}
 }
 
 // filesShowCmd shows a file.
@@ -103,7 +104,7 @@ func printFile(f client.File, asJSON bool) error {
 	return printRows(asJSON, f.Raw, [][2]string{
 		{"path", f.Path},
 		{"type", f.Type},
-		{"size", byteCount(f.Size).String()},
+		{"size", bytesize.Size(f.Size).String()},
 		{"mode", f.Mode},
 		{"modified", moment(f.Modified)},
 		{"target", f.Target},

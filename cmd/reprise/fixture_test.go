@@ -180,10 +180,11 @@ func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+// cmdHalt sends signals to a server and waits until it has ended; without a signal it ends by itself.
 func cmdHalt(ts *testscript.TestScript, neg bool, args []string) {
 	w := fixtureOf(ts)
-	if len(args) < 2 || w.daemons[args[0]] == nil {
-		ts.Fatalf("usage: halt NAME SIGNAL...")
+	if len(args) == 0 || w.daemons[args[0]] == nil {
+		ts.Fatalf("usage: halt NAME [SIGNAL...]")
 	}
 	d := w.daemons[args[0]]
 	for i, name := range args[1:] {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"reprise/client"
+	"reprise/internal/testserver"
 )
 
 // TestFullDiskOfServer: the disk of a server is full while commands run. They go on when somebody has made room, and
@@ -16,7 +17,7 @@ import (
 func TestFullDiskOfServer(t *testing.T) {
 	for _, store := range []string{"sqlite:", "log:"} {
 		t.Run(store, func(t *testing.T) {
-			dir := t.TempDir()
+			dir := testserver.TempDir(t)
 			if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=200m"); err != nil {
 				t.Skip("needs to mount a small file system: ", err)
 			}

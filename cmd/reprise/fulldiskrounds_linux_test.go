@@ -129,10 +129,16 @@ func (f *filling) fill() {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	full, stop := make(chan struct{}, 3), make(chan struct{})
-	for i := range 3 {
+	var names []string
+	for i := range 3 { // all of them before the first has filled the disk
 		name := fmt.Sprintf("open%d-%d", f.round, i)
+		names = append(names, name)
+		if status := f.send(http.MethodPut, "/v1/streams/"+name, []byte("{}")); status != http.StatusCreated {
+			f.t.Fatalf("new stream %s: %d", name, status)
+		}
+	}
+	for _, name := range names {
 		all.Go(func() {
-			f.send(http.MethodPut, "/v1/streams/"+name, []byte("{}"))
 			for n, refused := 0, 0; ; {
 				select {
 				case <-stop:

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"reprise/internal/datadir"
+	"reprise/internal/testserver"
 )
 
 // serveUserNames is an upstream with sessions whose tools answer with the header X-User.
@@ -41,7 +42,7 @@ func serveUserNames() *httptest.Server {
 func TestUsersOfTheGateway(t *testing.T) {
 	upstream := serveUserNames()
 	defer upstream.Close()
-	i, dir := newIssuer(t), t.TempDir()
+	i, dir := newIssuer(t), testserver.TempDir(t)
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

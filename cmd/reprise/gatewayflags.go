@@ -1,6 +1,10 @@
 package main
 
-import "time"
+import (
+	"time"
+
+	"reprise/internal/bytesize"
+)
 
 // upstreamFlags say how the upstream on the command line is used.
 type upstreamFlags struct {
@@ -24,10 +28,10 @@ type keptFlags struct {
 	storeKeys     `embed:""`
 	SessionIdle   time.Duration `placeholder:"DURATION" help:"How long an unused session is kept. Default: 1h."`
 	Quick         time.Duration `placeholder:"DURATION" help:"An answer within this time is sent as JSON and not kept; a later one becomes a stream. With a negative time each answer is a stream. Default: 50ms."`
-	MaxBody       byteCount     `placeholder:"SIZE" help:"Largest message of a client. Default: 4MiB."`
+	MaxBody       bytesize.Size `placeholder:"SIZE" help:"Largest message of a client. Default: 4MiB."`
 	RetainAge     time.Duration `placeholder:"DURATION" help:"How long the answer to a call is kept. Default: 1h."`
 	MaxStreams    int           `placeholder:"N" help:"Maximum number of streams that log: and memory: keep, as for serve."`
-	MaxTotalBytes byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that all streams keep. Default: 16GiB."`
+	MaxTotalBytes bytesize.Size `placeholder:"SIZE" help:"Maximum number of bytes that all streams keep. Default: 16GiB."`
 }
 
 // callerFlags say who may use the gateway.

@@ -54,7 +54,7 @@ func gatewaysOf(t *testing.T, up *holdingUpstream) (one, two *outliving) {
 	t.Helper()
 	store := "redis://" + testserver.Redis(t, nil).Addr()
 	start := func(secrets string) *outliving {
-		o := &outliving{t: t, dir: t.TempDir(), listen: freeAddress(t)}
+		o := &outliving{t: t, dir: testserver.TempDir(t), listen: freeAddress(t)}
 		data := filepath.Join(o.dir, "data")
 		check(t, os.Mkdir(data, 0o700))
 		for _, name := range []string{datadir.TokenFile, datadir.KeysFile} {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"reprise/internal/testserver"
+
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -45,7 +47,7 @@ func (o *outliving) killGateway(args ...string) {
 
 func outliveGateway(t *testing.T, args ...string) *outliving {
 	t.Helper()
-	o := &outliving{t: t, dir: t.TempDir(), listen: freeAddress(t)}
+	o := &outliving{t: t, dir: testserver.TempDir(t), listen: freeAddress(t)}
 	o.startGateway(args...)
 	t.Cleanup(func() {
 		_ = o.daemon.kill()
@@ -135,7 +137,7 @@ func TestTasksOfUpstreamsOutliveTheGateway(t *testing.T) {
 			"--header", "Authorization=Bearer " + strings.TrimSpace(string(token)),
 			"http://" + served.daemon.addr + "/mcp",
 		},
-		"command": {"--", link, "mcp", "--drain", "10m", "--data", filepath.Join(t.TempDir(), "data")},
+		"command": {"--", link, "mcp", "--drain", "10m", "--data", filepath.Join(testserver.TempDir(t), "data")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			gate := filepath.Join(t.TempDir(), "gate")

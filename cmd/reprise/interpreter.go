@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"reprise/client"
+	"reprise/internal/bytesize"
 )
 
 // interpreterCmd starts, shows and ends interpreters that remember.
@@ -192,7 +193,7 @@ type limits client.Limits
 func (l *limits) UnmarshalText(text []byte) error {
 	for item := range strings.SplitSeq(string(text), ",") {
 		name, value, _ := strings.Cut(item, "=")
-		var bytes byteCount
+		var bytes bytesize.Size
 		var err error
 		switch name {
 		case "output_bytes":

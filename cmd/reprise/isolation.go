@@ -196,27 +196,10 @@ func (f *isolationFlags) isolate(logger *slog.Logger, data string, secrets ...st
 		logger.Warn("commands can rename what is above hidden files, or above this program: the server no longer finds them then",
 			"directories", dirs, "advice", "name other directories by --writable, or use --run-as; see reprise doctor")
 	}
-	if files := replaceable(c.Masks.Paths()); len(files) > 0 &&
+	if files := isolation.Replaceable(c.Masks.Paths()); len(files) > 0 &&
 		plan.Layers.Hidden == isolation.ByMounts {
 		logger.Warn("when a hidden file is replaced or made, commands that run already can read the new one",
 			"files", files, "advice", "put them into a directory that is hidden as a whole (--hide DIR)")
 	}
 	return c, f.openRange(&c, data, logger)
-}
-
-// replaceable are the hidden paths that are hidden only until another file gets their name: all but directories and
-// what is below a hidden directory.
-func replaceable(hidden []string) (files []string) {
-	isDir := func(path string) bool {
-		info, err := os.Stat(path)
-		return err == nil && info.IsDir()
-	}
-	for _, path := range hidden {
-		covered := func(dir string) bool { return isDir(dir) && (path == dir || strings.HasPrefix(path, dir+"/")) }
-		if !slices.ContainsFunc(hidden, covered) {
-			files = append(files, path)
-		}
-	}
-	slices.Sort(files)
-	return slices.Compact(files)
 }

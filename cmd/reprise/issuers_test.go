@@ -18,6 +18,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 
 	"reprise/internal/oidc"
+	"reprise/internal/testserver"
 )
 
 // issuer is an identity provider with one key.
@@ -163,7 +164,7 @@ const (
 func TestTokensOfIssuersOverMCP(t *testing.T) {
 	t.Parallel()
 	const public, mcpURL = "http://reprise.example.org", "http://reprise.example.org/mcp"
-	i, dir := newIssuer(t), t.TempDir()
+	i, dir := newIssuer(t), testserver.TempDir(t)
 	d, err := startDaemon(append(os.Environ(), "HOME="+dir), dir, filepath.Join(dir, "log"), "--listen", "127.0.0.1:0",
 		"--data", filepath.Join(dir, "data"), "--store", "memory:", "--heartbeat", "10m",
 		"--oidc-issuer", i.url, "--public-url", public+"/")
@@ -216,7 +217,7 @@ func TestTokensOfIssuersOverMCP(t *testing.T) {
 // TestTokensOfIssuersAtTheGateway: each of its paths is a resource of its own.
 func TestTokensOfIssuersAtTheGateway(t *testing.T) {
 	const public = "http://gateway.example.org"
-	i, dir := newIssuer(t), t.TempDir()
+	i, dir := newIssuer(t), testserver.TempDir(t)
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -254,7 +255,7 @@ func TestTokensOfIssuersAtTheGateway(t *testing.T) {
 
 // TestFilesOfIssuersThatAreRefused: what could not work is told at the start.
 func TestFilesOfIssuersThatAreRefused(t *testing.T) {
-	dir := t.TempDir()
+	dir := testserver.TempDir(t)
 	bad := filepath.Join(dir, "bad.yaml")
 	if err := os.WriteFile(bad, []byte("issuers: [{issuer: https://a.org, tennant: b}]"), 0o600); err != nil {
 		t.Fatal(err)

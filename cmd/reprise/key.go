@@ -112,9 +112,9 @@ func (c *keyAddCmd) Run(ctx context.Context, asked *stops) error {
 			return usage("--scope: %w", err)
 		}
 	}
-	limits, err := parseLimits("limit", c.Limit)
+	limits, err := quota.ParseLimits(c.Limit, nil)
 	if err != nil {
-		return err
+		return usage("--limit: %w", err)
 	}
 	q := client.KeyRequest{
 		Name: c.Name, Tenant: c.Tenant, Scopes: c.Scope, Limits: limits.Plain(), TTL: client.Duration(c.TTL),
@@ -227,9 +227,9 @@ func (c *keyLimitCmd) Run(ctx context.Context, asked *stops) error {
 	for _, text := range c.Limit {
 		texts = append(texts, strings.Split(text, ",")...)
 	}
-	limits, err := parseLimits("quota", texts)
+	limits, err := quota.ParseLimits(texts, nil)
 	if err != nil {
-		return err
+		return usage("%w", err)
 	}
 	return c.use(ctx, asked, func(ctx context.Context, keys apiKeys) error {
 		key, err := keys.Limit(ctx, c.ID, limits.Plain())

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"reprise/client"
+	"reprise/internal/testserver"
 )
 
 const (
@@ -71,7 +72,7 @@ func (v *victim) killAndStart() {
 // what was sent again because its acknowledgement was lost. (G6, G9)
 func TestG6KilledServer(t *testing.T) {
 	t.Parallel()
-	v := newVictim(t, t.TempDir())
+	v := newVictim(t, testserver.TempDir(t))
 	c := v.client
 	var stop atomic.Bool
 	var publishing sync.WaitGroup
@@ -162,7 +163,7 @@ func checkNumbers(t *testing.T, c *client.Client, name string, n int) {
 func TestServerKilledWhileItMakesRoom(t *testing.T) {
 	t.Parallel()
 	const bound = 1 << 20
-	v := newVictim(t, t.TempDir(), "--max-total-bytes", "1MiB")
+	v := newVictim(t, testserver.TempDir(t), "--max-total-bytes", "1MiB")
 	c := v.client
 	var stop atomic.Bool
 	var publishing sync.WaitGroup

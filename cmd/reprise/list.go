@@ -12,6 +12,7 @@ import (
 
 	"reprise/client"
 	"reprise/cmd/reprise/internal/pages"
+	"reprise/internal/bytesize"
 )
 
 // listCmd lists executions or other things.
@@ -147,7 +148,7 @@ func (c *listCmd) mcpSessions(ctx context.Context, server *client.Client) iter.S
 func mcpSessionRow(s client.MCPSession) (json.RawMessage, []string) {
 	return s.Raw, []string{
 		s.ID, s.Endpoint, clip(strings.TrimSpace(s.Client.Name+" "+s.Client.Version), 40), s.Version,
-		strconv.Itoa(s.Streams), byteCount(s.Bytes).String(), moment(s.LastActivity), moment(s.Created),
+		strconv.Itoa(s.Streams), bytesize.Size(s.Bytes).String(), moment(s.LastActivity), moment(s.Created),
 	}
 }
 
@@ -166,7 +167,7 @@ func streamRow(s client.Stream) (json.RawMessage, []string) {
 		status = string(s.Outcome)
 	}
 	return s.Raw, []string{
-		s.Name, status, strconv.FormatUint(s.Events, 10), byteCount(s.Bytes).String(), moment(s.Created),
+		s.Name, status, strconv.FormatUint(s.Events, 10), bytesize.Size(s.Bytes).String(), moment(s.Created),
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"reprise/client"
 	"reprise/cmd/reprise/internal/pages"
+	"reprise/internal/bytesize"
 )
 
 // This file has the lists of what an operator looks for: calls and tasks of MCP clients, and replicas.
@@ -27,7 +28,7 @@ func mcpCallRow(call client.MCPCall) (json.RawMessage, []string) {
 	}
 	return call.Raw, []string{
 		call.ID, call.Method, clip(call.Name, 40), call.Status, took, strconv.FormatUint(call.Events, 10),
-		byteCount(call.Bytes).String(), moment(call.Created),
+		bytesize.Size(call.Bytes).String(), moment(call.Created),
 	}
 }
 
@@ -40,9 +41,17 @@ func (c *listCmd) tasks(ctx context.Context, server *client.Client) iter.Seq2[cl
 
 func taskRow(t client.Task) (json.RawMessage, []string) {
 	return t.Raw, []string{
-		t.ID, t.Endpoint, clip(t.Tool, 40), t.Status, cmp.Or(t.Execution, "-"), cmp.Or(t.Principal, "-"),
+		t.ID, t.Endpoint, clip(t.Tool, 40), t.Status, textOr(t.Execution, "-"), cmp.Or(t.Principal, "-"),
 		moment(t.Updated), moment(t.Created),
 	}
+}
+
+// textOr returns the text, or another one for nil.
+func textOr(text *string, other string) string {
+	if text == nil {
+		return other
+	}
+	return *text
 }
 
 func taskRows(t *client.Task) [][2]string {
@@ -53,7 +62,7 @@ func taskRows(t *client.Task) [][2]string {
 		{"status", t.Status},
 		{"message", t.Message},
 		{"principal", t.Principal},
-		{"execution", t.Execution},
+		{"execution", textOr(t.Execution, "")},
 		{"created", moment(t.Created)},
 		{"updated", moment(t.Updated)},
 	}
@@ -73,18 +82,15 @@ func (c *listCmd) replicas(ctx context.Context, server *client.Client) iter.Seq2
 }
 
 func replicaRow(r client.Replica) (json.RawMessage, []string) {
-	running, queued, streams, version := "-", "-", "-", "no answer"
+	running, queued, streams := "-", "-", "-"
 	if r.Executions != nil {
 		running, queued = strconv.Itoa(r.Executions.Running), strconv.Itoa(r.Executions.Queued)
 	}
 	if r.Streams != nil {
 		streams = strconv.Itoa(*r.Streams)
 	}
-	if r.Answers {
-		version = r.Version
-	}
 	return r.Raw, []string{
-		r.ID, cmp.Or(r.URL, "-"), version, running, queued, streams, moment(r.LastHeartbeat),
+		r.ID, textOr(r.URL, "-"), textOr(r.Version, "no answer"), running, queued, streams, moment(r.LastHeartbeat),
 		moment(r.Started),
 	}
 }

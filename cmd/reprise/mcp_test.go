@@ -19,6 +19,7 @@ import (
 	"reprise"
 	"reprise/internal/datadir"
 	"reprise/internal/serverproof"
+	"reprise/internal/testserver"
 	"reprise/mcp/mcphttp"
 	"reprise/store/memstore"
 )
@@ -59,7 +60,7 @@ func callText(t *testing.T, session *mcp.ClientSession, tool string, arguments m
 func TestMCP(t *testing.T) {
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
-			data := t.TempDir()
+			data := testserver.TempDir(t)
 			session := mcpClient(t, data, version)
 			if got := callText(t, session, "execute_code",
 				map[string]any{"command": "echo hi"}); !strings.HasPrefix(got, "hi\n[execution ") {
@@ -88,7 +89,7 @@ func TestDefaultWait(t *testing.T) {
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
-			session := mcpClient(t, t.TempDir(), version)
+			session := mcpClient(t, testserver.TempDir(t), version)
 			defer session.Close()
 			waited := func(tool string, arguments map[string]any) string {
 				begun := time.Now()
@@ -133,7 +134,7 @@ func proving(token string, next http.Handler) http.Handler {
 // TestMCPSendsTokenToProvenServerOnly: a program that listens at --url and does not know the token of the data
 // directory receives a challenge and nothing else. The client is told the reason.
 func TestMCPSendsTokenToProvenServerOnly(t *testing.T) {
-	data := t.TempDir()
+	data := testserver.TempDir(t)
 	if err := os.WriteFile(filepath.Join(data, datadir.TokenFile), []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +171,7 @@ func TestMCPSendsTokenToProvenServerOnly(t *testing.T) {
 
 // TestMCPOfAServer: with --url all is passed on, with the token of the data directory.
 func TestMCPOfAServer(t *testing.T) {
-	data := t.TempDir()
+	data := testserver.TempDir(t)
 	if err := os.WriteFile(filepath.Join(data, datadir.TokenFile), []byte("secret\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"reprise/internal/testserver"
+
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -18,7 +20,7 @@ import (
 // The process that holds the data directory learns it, that of a window, and the next one, and that they have changed.
 func TestRunsWorkInRoots(t *testing.T) {
 	t.Parallel()
-	start, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
+	start, data := t.TempDir(), filepath.Join(testserver.TempDir(t), "data")
 	var windows []*window
 	var dirs []string
 	project := func(name string) (dir string, root *mcp.Root) {

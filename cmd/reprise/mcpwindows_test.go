@@ -22,6 +22,7 @@ import (
 
 	"reprise/internal/datadir"
 	"reprise/internal/node"
+	"reprise/internal/testserver"
 )
 
 // window is a "reprise mcp" that a desktop host has started, and its client.
@@ -120,7 +121,7 @@ func runID(text string) string {
 // its executions continue.
 func TestFiveMCPClientsShareOneServer(t *testing.T) {
 	t.Parallel()
-	data := filepath.Join(t.TempDir(), strings.Repeat("long", 30), "data") // no path of a socket is that long
+	data := filepath.Join(testserver.TempDir(t), strings.Repeat("long", 30), "data") // no path of a socket is that long
 	windows := make([]*window, 5)
 	var opening sync.WaitGroup
 	for i := range windows {
@@ -184,7 +185,7 @@ func TestFiveMCPClientsShareOneServer(t *testing.T) {
 func TestCallWhileTheHolderGoes(t *testing.T) {
 	for _, version := range []string{"2025-11-25", "2026-07-28"} {
 		t.Run(version, func(t *testing.T) {
-			data := t.TempDir()
+			data := testserver.TempDir(t)
 			first, second := openWindow(t, data, version), openWindow(t, data, version)
 			answered := make(chan error, 1)
 			go func() {
@@ -219,7 +220,7 @@ func TestCallWhileTheHolderGoes(t *testing.T) {
 // holds the data directory, and each answer names it.
 func TestWindowsRunInTheirOwnDirectories(t *testing.T) {
 	t.Parallel()
-	top, data := t.TempDir(), filepath.Join(t.TempDir(), "data")
+	top, data := t.TempDir(), filepath.Join(testserver.TempDir(t), "data")
 	windows := make([]*window, 8)
 	dirs := make([]string, len(windows))
 	var opening sync.WaitGroup
@@ -283,7 +284,7 @@ func waitUntil(t *testing.T, what string, is func() bool) {
 // TestWindowBesideAServer: a window uses the server of the data directory, on whatever port that listens, and takes its
 // place when it has gone. The server replaces empty secrets, as a loss of power left them.
 func TestWindowBesideAServer(t *testing.T) {
-	dir := t.TempDir()
+	dir := testserver.TempDir(t)
 	data := filepath.Join(dir, "data")
 	check(t, os.Mkdir(data, 0o700))
 	for _, name := range []string{datadir.SecretFile, datadir.TakeOverSecretFile} {

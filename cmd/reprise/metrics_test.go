@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 
+	"reprise/internal/testserver"
+
 	"go.yaml.in/yaml/v3"
 )
 
@@ -92,7 +94,7 @@ func fetch(t *testing.T, method, url, token, body string, header http.Header) []
 // allServed are the metrics of both programs, with values where a run, a resume and a refusal give them.
 func allServed(t *testing.T) map[string]described {
 	t.Helper()
-	dir := t.TempDir()
+	dir := testserver.TempDir(t)
 	start := func(verb string, args ...string) (d *daemon, token string) {
 		program, err := os.Executable()
 		if err != nil {

@@ -18,6 +18,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"reprise/internal/testserver"
 )
 
 // authority signs the certificates of clients.
@@ -134,7 +136,7 @@ func (c *certified) answer(method, path, token, body string) (int, []byte) {
 // TestClientCertificates: a certificate stands for the API key that it names, with its scopes and as long as that is
 // good; others are nobody's.
 func TestClientCertificates(t *testing.T) {
-	dir := t.TempDir()
+	dir := testserver.TempDir(t)
 	cert, key, ca := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")
 	writeCertificate(t, "server", cert, key)
 	clients, strangers := newAuthority(t, ca), newAuthority(t, filepath.Join(dir, "other.pem"))
@@ -207,7 +209,7 @@ func TestClientCertificates(t *testing.T) {
 func TestClientCertificatesAtTheGateway(t *testing.T) {
 	upstream := serveUserNames()
 	defer upstream.Close()
-	dir := t.TempDir()
+	dir := testserver.TempDir(t)
 	cert, key, ca := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")
 	writeCertificate(t, "server", cert, key)
 	clients, strangers := newAuthority(t, ca), newAuthority(t, filepath.Join(dir, "other.pem"))

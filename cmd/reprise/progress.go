@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"reprise/client"
+	"reprise/internal/bytesize"
 )
 
 // quietly is the flag of verbs with long work that do not only call a server.
@@ -59,9 +60,9 @@ func (p *progress) show(done, total int64) {
 	}
 	rate := ""
 	if passed := now.Sub(p.begun).Seconds(); passed > 0.5 {
-		rate = fmt.Sprintf("  %v/s", byteCount(float64(done-p.from)/passed))
+		rate = fmt.Sprintf("  %v/s", bytesize.Size(float64(done-p.from)/passed))
 	}
-	p.write(now, fmt.Sprintf("%v of %v  %.0f %%%s", byteCount(done), byteCount(total), percent, rate))
+	p.write(now, fmt.Sprintf("%v of %v  %.0f %%%s", bytesize.Size(done), bytesize.Size(total), percent, rate))
 }
 
 // count displays the number of finished streams and events. all is the number of streams, 0 if it is unknown.
@@ -74,7 +75,7 @@ func (p *progress) count(done, all, events, bytes int64) {
 	if all > 0 {
 		streams = fmt.Sprintf("%d of %d streams", done, all)
 	}
-	p.write(now, fmt.Sprintf("%s, %d events, %v", streams, events, byteCount(bytes)))
+	p.write(now, fmt.Sprintf("%s, %d events, %v", streams, events, bytesize.Size(bytes)))
 }
 
 // isDue reports whether an update is due.

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"reprise/internal/testserver"
+
 	"github.com/alecthomas/kong"
 )
 
@@ -47,7 +49,7 @@ func proxiedText(t *testing.T, method, url, client, proto string, header ...stri
 // TestServeBehindTrustedProxies: guesses are counted, and acts are recorded, by the address of the client, and the
 // cookie is one for TLS where the client uses that. Off loopback the proxies stand for --insecure.
 func TestServeBehindTrustedProxies(t *testing.T) {
-	dir := t.TempDir()
+	dir := testserver.TempDir(t)
 	env := append(os.Environ(), "HOME="+dir)
 	d, err := startDaemon(env, dir, dir+"/log",
 		"--listen", "0.0.0.0:0", "--data", dir+"/data", "--audit", "--trusted-proxies", "127.0.0.1,10.0.0.0/8",
@@ -135,7 +137,7 @@ func TestImageMayListen(t *testing.T) {
 	if settings == nil {
 		t.Fatal("the image has no settings")
 	}
-	dir := t.TempDir()
+	dir := testserver.TempDir(t)
 	env := append(os.Environ(), strings.Fields(settings[1])...)
 	start := func(env []string) error {
 		d, err := startDaemon(append(env, "HOME="+dir, "REPRISE_LISTEN=0.0.0.0:0",

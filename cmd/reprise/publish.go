@@ -15,6 +15,7 @@ import (
 	"reprise"
 	"reprise/client"
 	"reprise/cmd/reprise/internal/readahead"
+	"reprise/internal/bytesize"
 )
 
 // publishCmd publishes to a stream.
@@ -62,7 +63,7 @@ func (c *publishCmd) Run(ctx context.Context, asked *stops) error {
 		if err := c.create(ctx, server); err != nil {
 			return err
 		}
-		tooLong := fmt.Errorf("a line of more than %v", byteCount(maxLine))
+		tooLong := fmt.Errorf("a line of more than %v", bytesize.Size(maxLine))
 		read, failed := readahead.Lines(ctx, os.Stdin, maxLine, tooLong)
 		if c.Key != "" {
 			return c.publishOnce(ctx, server, read, failed)
@@ -98,7 +99,8 @@ func (c *publishCmd) publishOnce(
 			return err
 		}
 		if size += len(line); size > maxLine {
-			return usage("more than %v of lines do not go under one --key: nothing was published", byteCount(maxLine))
+			return usage("more than %v of lines do not go under one --key: nothing was published",
+				bytesize.Size(maxLine))
 		}
 		events = append(events, event)
 	}

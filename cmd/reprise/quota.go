@@ -2,14 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"maps"
-	"slices"
 	"strconv"
-	"strings"
 
-	"reprise"
 	"reprise/client"
+	"reprise/internal/bytesize"
 	"reprise/internal/quota"
 )
 
@@ -25,71 +21,15 @@ type gatewayQuotaFlags struct {
 	LimitTenant    []string `placeholder:"[TENANT:]QUOTA=N" help:"Quota of each tenant, or of a named tenant: the same, and streams and bytes. May be repeated. Default: none."`
 }
 
-// parseLimit reads a quota and its bound, such as "running=5" or "bytes=1GiB", into limits.
-func parseLimit(limits quota.Limits, text string) error {
-	name, bound, ok := strings.Cut(text, "=")
-	if !ok {
-		return fmt.Errorf("%q is not a quota and limit such as running=5", text)
+// quotas reads the flags of a program that counts the named quotas, nil for all.
+func (f *quotaFlags) quotas(names []quota.Name) (*quota.Options, error) {
+	opts := &quota.Options{Names: names}
+	var err error
+	if opts.Principal, err = quota.ParseLimits(f.LimitPrincipal, names); err != nil {
+		return nil, usage("--limit-principal: %w", err)
 	}
-	q := quota.Name(strings.TrimSpace(name))
-	if _, twice := limits[q]; twice {
-		return fmt.Errorf("the quota %s is given twice", q)
-	}
-	var size byteCount
-	n, err := strconv.ParseInt(bound, 10, 64)
-	if err != nil && q.IsSize() {
-		err = size.UnmarshalText([]byte(bound))
-		n = int64(size)
-	}
-	if err != nil {
-		return fmt.Errorf("%q is not a limit of the quota %s", bound, q)
-	}
-	limits[q] = n
-	return limits.Validate()
-}
-
-// parseLimits reads the flags of one principal.
-func parseLimits(flag string, texts []string) (quota.Limits, error) {
-	limits := quota.Limits{}
-	for _, text := range texts {
-		if err := parseLimit(limits, text); err != nil {
-			return nil, usage("--%s: %w", flag, err)
-		}
-	}
-	return limits, nil
-}
-
-// quotaOptions reads the flags of a program that counts the named quotas, nil for all.
-func (f *quotaFlags) quotaOptions(names []quota.Name) (*quota.Options, error) {
-	principal, err := parseLimits("limit-principal", f.LimitPrincipal)
-	if err != nil {
-		return nil, err
-	}
-	opts := &quota.Options{
-		Names: names, Principal: principal, Tenant: quota.Limits{}, Tenants: map[reprise.Tenant]quota.Limits{},
-	}
-	for _, text := range f.LimitTenant {
-		limits := opts.Tenant
-		if tenant, rest, named := strings.Cut(text, ":"); named {
-			t := reprise.Tenant(tenant)
-			if err := (reprise.StreamKey{Tenant: t, Name: "x"}).Validate(); err != nil {
-				return nil, usage("--limit-tenant: %w", err)
-			}
-			if opts.Tenants[t] == nil {
-				opts.Tenants[t] = quota.Limits{}
-			}
-			limits, text = opts.Tenants[t], rest
-		}
-		if err := parseLimit(limits, text); err != nil {
-			return nil, usage("--limit-tenant: %w", err)
-		}
-	}
-	for _, limits := range append(slices.Collect(maps.Values(opts.Tenants)), opts.Tenant, opts.Principal) {
-		for name := range limits {
-			if names != nil && !slices.Contains(names, name) {
-				return nil, usage("the quota %s is not counted here, only %v", name, names)
-			}
-		}
+	if opts.Tenant, opts.Tenants, err = quota.ParseTenants(f.LimitTenant, names); err != nil {
+		return nil, usage("--limit-tenant: %w", err)
 	}
 	return opts, nil
 }
@@ -141,7 +81,7 @@ func (c *quotaCmd) Run(ctx context.Context, asked *stops) error {
 // amount is an amount of a quota for people.
 func amount(q *client.Quota, n int64) string {
 	if quota.Name(q.Name).IsSize() {
-		return byteCount(n).String()
+		return bytesize.Size(n).String()
 	}
 	return strconv.FormatInt(n, 10)
 }

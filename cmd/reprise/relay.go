@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/bytesize"
 	"reprise/internal/node"
 	"reprise/internal/quota"
 	"reprise/internal/relay"
@@ -32,9 +33,9 @@ type relayCmd struct {
 	Cookie        []string      `sep:"none" placeholder:"NAME" help:"Cookie that says whose answer it is, beside these headers. May be repeated. Default: all cookies."`
 	Grace         time.Duration `placeholder:"DURATION" help:"How long the backend goes on when nobody reads its answer. Default: 5m."`
 	Retry         bool          `help:"Let a request under the key of an answer that was not completed call the backend again."`
-	RetainBytes   byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that is kept of an answer. Default: 64MiB."`
+	RetainBytes   bytesize.Size `placeholder:"SIZE" help:"Maximum number of bytes that is kept of an answer. Default: 64MiB."`
 	RetainAge     time.Duration `placeholder:"DURATION" help:"How long an answer is kept after its end. Default: 24h."`
-	MaxTotalBytes byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that all answers keep. Default: 16GiB."`
+	MaxTotalBytes bytesize.Size `placeholder:"SIZE" help:"Maximum number of bytes that all answers keep. Default: 16GiB."`
 	Heartbeat     time.Duration `default:"15s" placeholder:"DURATION" help:"Silence after which a reader is sent a comment, so that proxies do not cut the connection. Default: ${default}."`
 	Drain         time.Duration `default:"10s" placeholder:"DURATION" help:"How long answers that are under way may continue after the first INT or TERM. Default: ${default}."`
 	tlsFlags      `embed:"" group:"Connections:"`

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"reprise/internal/testserver"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -83,7 +85,7 @@ func firstOf(t *testing.T, res *http.Response) (event string, rest io.Reader) {
 // it finishes before it stops is.
 func TestRelay(t *testing.T) {
 	backend := startStreaming(t)
-	dir, address := t.TempDir(), freeAddress(t)
+	dir, address := testserver.TempDir(t), freeAddress(t)
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +149,7 @@ func TestRelay(t *testing.T) {
 // TestServeRelays below a path, for senders that may run, whose credential is not passed on.
 func TestServeRelays(t *testing.T) {
 	backend := startStreaming(t)
-	dir := t.TempDir()
+	dir := testserver.TempDir(t)
 	d, err := startDaemon(os.Environ(), dir, filepath.Join(dir, "stderr"), "--data", dir, "--listen", "127.0.0.1:0",
 		"--relay", "/chat="+backend.URL)
 	if err != nil {
@@ -195,7 +197,7 @@ func TestRelaySettings(t *testing.T) {
 		{"serve", "--face", "execd=/v1/x"},
 		{"serve", "--face", "execd", "--face", "execd=/x"},
 	} {
-		dir := t.TempDir()
+		dir := testserver.TempDir(t)
 		program, err := os.Executable()
 		if err != nil {
 			t.Fatal(err)

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"net/http"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -53,13 +51,10 @@ func (c *rerunCmd) Run(ctx context.Context, asked *stops) error {
 
 // request returns the request of the execution, with what the server does not keep.
 func (c *rerunCmd) request(ctx context.Context, asked *stops) (client.StartRequest, error) {
-	var kept struct {
-		Request client.StartRequest `json:"request"`
-		Missing []string            `json:"missing"`
-	}
-	err := c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
-		path := "/v1/executions/" + url.PathEscape(c.ID) + "/request"
-		return askJSON(ctx, server, http.MethodGet, path, nil, &kept)
+	var kept client.KeptRequest
+	err := c.with(ctx, asked, func(ctx context.Context, server *client.Client) (err error) {
+		kept, err = server.ShowRequest(ctx, c.ID)
+		return err
 	})
 	if err != nil {
 		return client.StartRequest{}, err

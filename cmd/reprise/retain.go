@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"reprise/client"
+	"reprise/internal/bytesize"
 )
 
 // retainCmd changes how much of something that exists is kept.
@@ -15,7 +16,7 @@ type retainCmd struct {
 
 	Stream  bool              `short:"s" env:"-" help:"The names are streams. This is assumed for names with a slash."`
 	Events  int64             `placeholder:"N" help:"Number of events to keep."`
-	Bytes   byteCount         `placeholder:"SIZE" help:"Size of the events to keep, for example 64MiB."`
+	Bytes   bytesize.Size     `placeholder:"SIZE" help:"Size of the events to keep, for example 64MiB."`
 	Age     time.Duration     `placeholder:"DURATION" help:"How long it is kept after its end, for example 48h."`
 	Label   map[string]string `mapsep:"none" placeholder:"KEY=VALUE" help:"Label to set. May be repeated."`
 	Unlabel []string          `sep:"none" placeholder:"KEY" help:"Label to remove. May be repeated."`
@@ -29,8 +30,10 @@ func (c *retainCmd) Run(ctx context.Context, asked *stops) error {
 	ctx, release := asked.context(ctx)
 	defer release()
 	change := client.Change{
-		Retention: client.Retention{MaxEvents: c.Events, MaxBytes: int64(c.Bytes), MaxAge: client.Duration(c.Age)},
-		Labels:    map[string]*string{},
+		Retention: client.RetentionChange{
+			MaxEvents: given(c.Events), MaxBytes: given(int64(c.Bytes)), MaxAge: given(client.Duration(c.Age)),
+		},
+		Labels: map[string]*string{},
 	}
 	for key, value := range c.Label {
 		change.Labels[key] = &value
@@ -41,7 +44,7 @@ func (c *retainCmd) Run(ctx context.Context, asked *stops) error {
 	if c.Events < 0 || c.Age < 0 {
 		return usage("--events and --age are not negative")
 	}
-	if change.Retention == (client.Retention{}) && len(change.Labels) == 0 {
+	if change.Retention == (client.RetentionChange{}) && len(change.Labels) == 0 {
 		return usage("nothing to change: give --events, --bytes, --age, --label or --unlabel")
 	}
 	server, err := c.client()
@@ -57,6 +60,14 @@ func (c *retainCmd) Run(ctx context.Context, asked *stops) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// given returns nil for the value of a flag that was not given.
+func given[T comparable](value T) *T {
+	if value == *new(T) {
+		return nil
+	}
+	return &value
 }
 
 func (c *retainCmd) change(ctx context.Context, server *client.Client, name string, change client.Change) (

@@ -17,6 +17,7 @@ import (
 	"reprise"
 	"reprise/client"
 	"reprise/cmd/reprise/internal/detach"
+	"reprise/internal/bytesize"
 	"reprise/internal/tracecontext"
 )
 
@@ -54,7 +55,7 @@ If output is lost because the server no longer keeps it, the exit code is 125, w
 // retain bounds the history of a stream that is created.
 type retain struct {
 	RetainEvents int64         `placeholder:"N" help:"Maximum number of kept events. Default: the server's."`
-	RetainBytes  byteCount     `placeholder:"SIZE" help:"Maximum number of kept bytes, for example 64MiB. Default: the server's."`
+	RetainBytes  bytesize.Size `placeholder:"SIZE" help:"Maximum number of kept bytes, for example 64MiB. Default: the server's."`
 	RetainAge    time.Duration `placeholder:"DURATION" help:"How long the output is kept after the end. Default: the server's."`
 }
 

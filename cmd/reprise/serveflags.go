@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"reprise/internal/bytesize"
 	"reprise/internal/httpserver"
 	"reprise/internal/relay"
 )
@@ -14,15 +15,15 @@ type storageFlags struct {
 	storeKeys      `embed:""`
 	Archive        string        `placeholder:"URL" help:"Where streams are archived before they are swept: file:DIR or s3://BUCKET/PREFIX, from which they can still be read, or kafka://HOST:PORT/TOPIC. Default: nowhere."`
 	RetainEvents   int64         `placeholder:"N" help:"Maximum number of events that a stream keeps. Default: 1000000."`
-	RetainBytes    byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that a stream keeps; an event counts about 64 bytes besides its data. Default: 64MiB."`
+	RetainBytes    bytesize.Size `placeholder:"SIZE" help:"Maximum number of bytes that a stream keeps; an event counts about 64 bytes besides its data. Default: 64MiB."`
 	RetainAge      time.Duration `placeholder:"DURATION" help:"How long a stream is kept after its end. Default: 24h."`
 	Remember       time.Duration `placeholder:"DURATION" help:"How long the id of a command that has ended is remembered, also after its output has expired: the same start is answered with the recorded outcome and does not run again. Default: 720h (30 days); negative: while the output is kept."`
 	RememberNames  int64         `placeholder:"N" help:"Number of ids that are remembered for each tenant; the oldest are forgotten first. Default: 1000000."`
 	MaxIdle        time.Duration `placeholder:"DURATION" help:"How long a stream may be open without new events before it is ended, unless it says itself. Executions are not affected. Default: for ever."`
 	SweepEvery     time.Duration `placeholder:"DURATION" help:"Time between sweeps for expired streams. Default: 5m."`
-	MaxTotalBytes  byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that all streams keep. At the limit the oldest ended streams are removed; if that is not enough, new events are refused and commands wait. Default: 16GiB."`
+	MaxTotalBytes  bytesize.Size `placeholder:"SIZE" help:"Maximum number of bytes that all streams keep. At the limit the oldest ended streams are removed; if that is not enough, new events are refused and commands wait. Default: 16GiB."`
 	MaxStreams     int           `placeholder:"N" help:"Maximum number of streams that log: and memory: keep, with those that have expired and are remembered. Each takes some 300 bytes of memory, and twice that until it is collected. Default: 1048576, 2097152 for memory:."`
-	MaxTenantBytes byteCount     `placeholder:"SIZE" help:"Maximum number of bytes that the streams of one tenant keep. Default: no limit per tenant."`
+	MaxTenantBytes bytesize.Size `placeholder:"SIZE" help:"Maximum number of bytes that the streams of one tenant keep. Default: no limit per tenant."`
 }
 
 // replicaFlags say what the servers of one store share.
@@ -61,7 +62,7 @@ type commandFlags struct {
 	MaxTimeout           time.Duration `placeholder:"DURATION" help:"Timeout of executions that ask for none or a longer one. Default: none."`
 	MaxInterpreters      int           `placeholder:"N" help:"Maximum number of running interpreters; they count as executions too. Default: 32."`
 	InterpreterIdle      time.Duration `placeholder:"DURATION" help:"End interpreters after this time without code. Default: 1h."`
-	SpoolBytes           byteCount     `placeholder:"SIZE" help:"Output of one command that is kept while no server runs; when it is full, the command waits. Default: 256MiB."`
+	SpoolBytes           bytesize.Size `placeholder:"SIZE" help:"Output of one command that is kept while no server runs; when it is full, the command waits. Default: 256MiB."`
 	DrainFor             time.Duration `name:"drain" placeholder:"DURATION" help:"At INT or TERM, take no new commands and wait for those that run, this long at most; then stop. A second signal stops at once. See also \"reprise drain\". Default: do not wait."`
 	StopExecutions       bool          `help:"End running commands at INT or TERM. Without it they go on, and the next server takes them over."`
 }

@@ -15,6 +15,7 @@ import (
 	"reprise"
 	"reprise/client"
 	"reprise/cmd/reprise/internal/detach"
+	"reprise/cmd/reprise/internal/keyboard"
 	"reprise/internal/backoff"
 	"reprise/internal/problem"
 )
@@ -154,7 +155,7 @@ func (s *session) connected(ctx context.Context) {
 		return
 	}
 	s.lost = false
-	ctx, cancel := context.WithTimeout(ctx, sendPatience)
+	ctx, cancel := context.WithTimeout(ctx, keyboard.Patience)
 	defer cancel()
 	if x, err := s.server.Show(ctx, s.id); err == nil && x.Bytes.Stdout-s.bytes > farBehind {
 		s.restart(errFarBehind)
@@ -167,7 +168,7 @@ func (s *session) probe(ctx context.Context) {
 	defer s.terminal.guard()
 	defer s.probing.Store(false)
 	for backoff.Sleep(ctx, probePause) == nil && s.bridge.down() {
-		try, cancel := context.WithTimeout(ctx, sendPatience)
+		try, cancel := context.WithTimeout(ctx, keyboard.Patience)
 		_, err := s.server.Show(try, s.id)
 		cancel()
 		if err == nil {
@@ -215,21 +216,26 @@ func (s *session) begin(ctx context.Context) error {
 	if err := s.terminal.raw(); err != nil {
 		return err
 	}
-	k := newKeyboard(s.server, s.id, strings.ToLower(rand.Text()), s.bell)
+	opts := keyboard.Options{
+		Server: s.server, ID: s.id, Writer: strings.ToLower(rand.Text()), Refused: s.bell, Again: undelivered,
+	}
 	if s.readOnly {
-		k.refused = func() {}
-		k.close()
+		opts.Refused = func() {}
+	}
+	k := keyboard.New(opts)
+	if s.readOnly {
+		k.Close()
 	} else {
 		go func() {
 			defer s.terminal.guard()
-			if err := k.send(ctx); err != nil {
+			if err := k.Send(ctx); err != nil {
 				s.leave(err)
 			}
 		}()
 	}
 	go func() {
 		defer s.terminal.guard()
-		if k.read(os.Stdin, s.keys) {
+		if k.Read(os.Stdin, s.keys) {
 			s.leave(errDetached)
 		}
 	}()
@@ -247,7 +253,7 @@ func (s *session) resize(ctx context.Context) {
 	}
 	for {
 		size := s.terminal.size()
-		try, cancel := context.WithTimeout(ctx, sendPatience)
+		try, cancel := context.WithTimeout(ctx, keyboard.Patience)
 		err := s.server.Resize(try, s.id, size)
 		cancel()
 		switch {

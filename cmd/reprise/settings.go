@@ -117,7 +117,7 @@ func (c *serveCmd) settings(ctx context.Context, logger *slog.Logger) (*node.Opt
 	if o.Executions, err = c.executions(); err != nil {
 		return nil, err
 	}
-	if o.Quotas, err = c.quotaOptions(nil); err != nil {
+	if o.Quotas, err = c.quotas(nil); err != nil {
 		return nil, err
 	}
 	if o.Issuers, err = c.issuers(); err != nil {
@@ -195,7 +195,7 @@ func (c *gatewayCmd) settings(logger *slog.Logger) (*node.Options, error) {
 		return nil, err
 	}
 	quotas := quotaFlags(c.gatewayQuotaFlags)
-	if o.Quotas, err = quotas.quotaOptions(node.GatewayQuotas); err != nil {
+	if o.Quotas, err = quotas.quotas(node.GatewayQuotas); err != nil {
 		return nil, err
 	}
 	if o.Issuers, err = c.issuers(); err != nil {
@@ -233,7 +233,7 @@ func (c *mcpCmd) settings(logger *slog.Logger) (*node.Options, error) {
 	if o.Executions.Caps, o.Executions.TenantCaps, err = parseCaps(c.LimitCommand); err != nil {
 		return nil, err
 	}
-	o.Quotas, err = new(quotaFlags).quotaOptions(nil)
+	o.Quotas, err = new(quotaFlags).quotas(nil)
 	return o, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"reprise/client"
+	"reprise/internal/bytesize"
 )
 
 // showCmd shows the state of one thing.
@@ -103,15 +104,15 @@ func executionRows(x *client.Execution) [][2]string {
 		rows = append(rows, [2]string{"output", strings.TrimPrefix(expiredText(x), "output ")})
 	} else {
 		rows = append(rows, [2]string{
-			"output", byteCount(x.Bytes.Stdout).String() + " stdout, " + byteCount(x.Bytes.Stderr).String() + " stderr",
+			"output", fmt.Sprintf("%v stdout, %v stderr", bytesize.Size(x.Bytes.Stdout), bytesize.Size(x.Bytes.Stderr)),
 		}, [2]string{"events", windowText(x.Window)})
 	}
 	if x.DurationMS != nil {
 		rows = append(rows, [2]string{"took", durationMS(*x.DurationMS).String()})
 	}
 	if x.Usage != nil {
-		rows = append(rows, [2]string{"used", durationMS(x.Usage.UserMS).String() + " user, " +
-			durationMS(x.Usage.SystemMS).String() + " system, " + byteCount(x.Usage.MaxRSSBytes).String() + " memory"})
+		rows = append(rows, [2]string{"used", fmt.Sprintf("%v user, %v system, %v memory",
+			durationMS(x.Usage.UserMS), durationMS(x.Usage.SystemMS), bytesize.Size(x.Usage.MaxRSSBytes))})
 	}
 	if x.Isolation != nil {
 		rows = append(rows, [2]string{"isolation", isolationText(x.Isolation)})
@@ -165,7 +166,7 @@ func streamRows(s *client.Stream) [][2]string {
 		{"labels", labelText(s.Labels)},
 		{"created", moment(s.Created)},
 		{"ended", moment(s.Ended)},
-		{"events", strconv.FormatUint(s.Events, 10) + " kept, " + byteCount(s.Bytes).String()},
+		{"events", strconv.FormatUint(s.Events, 10) + " kept, " + bytesize.Size(s.Bytes).String()},
 		{"window", windowText(s.Window)},
 	}
 }
@@ -196,7 +197,7 @@ func mcpSessionRows(s *client.MCPSession) [][2]string {
 		{"created", moment(s.Created)},
 		{"last activity", moment(s.LastActivity)},
 		{"streams", strconv.Itoa(s.Streams) + ", " + strconv.Itoa(s.Running) + " running"},
-		{"kept", byteCount(s.Bytes).String()},
+		{"kept", bytesize.Size(s.Bytes).String()},
 	}
 }
 

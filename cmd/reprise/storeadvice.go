@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"reprise/internal/bytesize"
 	"reprise/internal/upkeep"
 )
 
@@ -11,15 +12,15 @@ import (
 func adviceRows(t *table, a *upkeep.Advice) {
 	period := time.Duration(a.PeriodSeconds * float64(time.Second)).Round(time.Second)
 	t.row("appended a day", fmt.Sprintf("%d events, %v, as of the last %v",
-		a.EventsPerDay, byteCount(a.BytesPerDay), period))
-	t.row("kept by age", fmt.Sprintf("%v of streams that have ended, at that rate", byteCount(a.AgeBytes)))
+		a.EventsPerDay, bytesize.Size(a.BytesPerDay), period))
+	t.row("kept by age", fmt.Sprintf("%v of streams that have ended, at that rate", bytesize.Size(a.AgeBytes)))
 	t.row("not ended", fmt.Sprintf("%d of %d streams, %v, which no bound on age removes",
-		a.Open, a.Streams, byteCount(a.OpenBytes)))
+		a.Open, a.Streams, bytesize.Size(a.OpenBytes)))
 	t.row("at their bounds", fmt.Sprintf("%d streams at --retain-events, %d at --retain-bytes; %d events were given up",
 		a.AtEvents, a.AtBytes, a.GivenUp))
 	room := "no bound on all streams"
 	if a.MaxBytes > 0 {
-		room = fmt.Sprintf("%v of %v (--max-total-bytes)", byteCount(a.KeptBytes), byteCount(a.MaxBytes))
+		room = fmt.Sprintf("%v of %v (--max-total-bytes)", bytesize.Size(a.KeptBytes), bytesize.Size(a.MaxBytes))
 	}
 	t.row("in all", room)
 	t.row("advice", advice(a, period))

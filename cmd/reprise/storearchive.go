@@ -13,6 +13,7 @@ import (
 	"reprise"
 	"reprise/internal/archive"
 	"reprise/internal/archive/remote"
+	"reprise/internal/bytesize"
 	"reprise/internal/storeurl"
 )
 
@@ -181,7 +182,7 @@ func (c *storeArchiveCmd) report(r *archive.Result) error {
 	} else {
 		err = c.sayResult(
 			"archived %d streams with %d events, %v; %d were there already, %d removed from the store, %d failed\n",
-			r.Archived, r.Events, byteCount(r.Bytes), r.Present, r.Removed, len(r.Failed))
+			r.Archived, r.Events, bytesize.Size(r.Bytes), r.Present, r.Removed, len(r.Failed))
 	}
 	if err == nil && len(r.Failed) > 0 {
 		err = &exit{

@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -86,21 +84,4 @@ func (p *storePlace) holder(data string) (*client.Client, error) {
 		}
 	}
 	return connect.client()
-}
-
-// askJSON sends a request with body as JSON, nil for none, and reads the JSON of the response into answer, if that is
-// not nil.
-func askJSON(ctx context.Context, server *client.Client, method, path string, body, answer any) error {
-	res, err := server.DoJSON(ctx, method, path, body)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if answer == nil {
-		return nil
-	}
-	if err := json.NewDecoder(res.Body).Decode(answer); err != nil {
-		return fmt.Errorf("%s %s: %w", method, path, err)
-	}
-	return nil
 }

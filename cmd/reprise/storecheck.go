@@ -11,6 +11,7 @@ import (
 
 	"reprise"
 	"reprise/client"
+	"reprise/internal/bytesize"
 	"reprise/internal/problem"
 	"reprise/internal/transfer"
 )
@@ -94,7 +95,7 @@ func (c *storeCheckCmd) report(checked transfer.Checked) (err error) {
 		err = printObject(map[string]any{"checked": checked})
 	} else if checked.Problems == 0 {
 		err = c.sayResult("nothing is wrong: %d streams, %d events, %v\n", checked.Streams,
-			checked.Events, byteCount(checked.Bytes))
+			checked.Events, bytesize.Size(checked.Bytes))
 	}
 	if checked.Problems > 0 && err == nil {
 		err = &exit{code: exitFailed, err: errDamaged}

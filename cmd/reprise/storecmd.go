@@ -3,15 +3,18 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
 	"reprise"
 	"reprise/client"
+	"reprise/internal/bytesize"
 	"reprise/internal/storeurl"
 	"reprise/internal/upkeep"
 )
@@ -83,13 +86,18 @@ type storeStatsCmd struct {
 // Run prints them.
 func (c *storeStatsCmd) Run(ctx context.Context, asked *stops) error {
 	return c.askOr(ctx, asked, func(ctx context.Context, server *client.Client) error {
-		var stats upkeep.Stats
-		path := "/v1/store"
+		query := url.Values{}
 		if c.Advise {
-			path += "?advise=true"
+			query.Set("advise", "true")
 		}
-		if err := askJSON(ctx, server, http.MethodGet, path, nil, &stats); err != nil {
+		answer, err := server.Do(ctx, http.MethodGet, "/v1/store", query)
+		if err != nil {
 			return err
+		}
+		defer answer.Body.Close()
+		var stats upkeep.Stats
+		if err := json.NewDecoder(answer.Body).Decode(&stats); err != nil {
+			return fmt.Errorf("read the size of the store: %w", err)
 		}
 		return c.print(&stats)
 	}, func() error {
@@ -115,17 +123,17 @@ func (c *storeStatsCmd) print(s *upkeep.Stats) error {
 		size := s.Tenants[tenant]
 		t.row("tenant "+string(tenant),
 			fmt.Sprintf("%d streams, %d events, %v, and %v beside them",
-				size.Streams, size.Events, byteCount(size.Bytes), byteCount(size.Overhead)))
+				size.Streams, size.Events, bytesize.Size(size.Bytes), bytesize.Size(size.Overhead)))
 	}
-	size := func(n int64) string { return byteCount(n).String() }
+	size := func(n int64) string { return bytesize.Size(n).String() }
 	if f := s.SQLite; f != nil {
 		t.row("file", fmt.Sprintf("%v, and %v of write-ahead log; of both %v are free",
-			byteCount(f.FileBytes), byteCount(f.WALBytes), byteCount(f.FreeBytes)))
-		t.row("journal", fmt.Sprintf("%d commits, %v", f.Commits, byteCount(f.JournalBytes)))
+			bytesize.Size(f.FileBytes), bytesize.Size(f.WALBytes), bytesize.Size(f.FreeBytes)))
+		t.row("journal", fmt.Sprintf("%d commits, %v", f.Commits, bytesize.Size(f.JournalBytes)))
 	}
 	if l := s.Log; l != nil {
 		t.row("log", fmt.Sprintf("%v in %d files, of which %v are kept",
-			byteCount(l.LogBytes), l.Segments, byteCount(l.LiveBytes)))
+			bytesize.Size(l.LogBytes), l.Segments, bytesize.Size(l.LiveBytes)))
 		t.row("snapshot", size(l.SnapshotBytes))
 	}
 	if r := s.Redis; r != nil {
@@ -138,13 +146,13 @@ func (c *storeStatsCmd) print(s *upkeep.Stats) error {
 		t.row("to expire", fmt.Sprintf("%d streams", r.Ends))
 	}
 	if p := s.Postgres; p != nil {
-		t.row("batches", fmt.Sprintf("%v in %d partitions", byteCount(p.BatchBytes), p.Partitions))
+		t.row("batches", fmt.Sprintf("%v in %d partitions", bytesize.Size(p.BatchBytes), p.Partitions))
 		t.row("other tables", size(p.OtherBytes))
 		t.row("marks", fmt.Sprint(p.Marks))
 	}
 	if n := s.NATS; n != nil {
-		t.row("events", fmt.Sprintf("%d messages, %v, on %d servers", n.Messages, byteCount(n.Bytes), n.Replicas))
-		t.row("index", fmt.Sprintf("%d messages, %v", n.IndexMessages, byteCount(n.IndexBytes)))
+		t.row("events", fmt.Sprintf("%d messages, %v, on %d servers", n.Messages, bytesize.Size(n.Bytes), n.Replicas))
+		t.row("index", fmt.Sprintf("%d messages, %v", n.IndexMessages, bytesize.Size(n.IndexBytes)))
 		t.row("marks", fmt.Sprint(n.Marks))
 	}
 	if s.Advice != nil {
@@ -170,8 +178,8 @@ func (c *storeSweepCmd) Run(ctx context.Context, asked *stops) error {
 		if c.Archive != "" {
 			return usage("--archive: the server that uses the store archives what it sweeps, if it was started with --archive")
 		}
-		var swept upkeep.Swept
-		if err := askJSON(ctx, server, http.MethodPost, "/v1/store/sweep", nil, &swept); err != nil {
+		swept, err := server.SweepStore(ctx)
+		if err != nil {
 			return err
 		}
 		return c.print(swept)
@@ -186,12 +194,12 @@ func (c *storeSweepCmd) Run(ctx context.Context, asked *stops) error {
 			if err != nil {
 				return err
 			}
-			return c.print(upkeep.Swept(result))
+			return c.print(client.Swept(result))
 		})
 	})
 }
 
-func (c *storeSweepCmd) print(s upkeep.Swept) error {
+func (c *storeSweepCmd) print(s client.Swept) error {
 	if c.JSON {
 		return printObject(s)
 	}
@@ -200,5 +208,5 @@ func (c *storeSweepCmd) print(s upkeep.Swept) error {
 			return err
 		}
 	}
-	return c.sayResult("removed %d streams with %d events, %v\n", s.Streams, s.Events, byteCount(s.Bytes))
+	return c.sayResult("removed %d streams with %d events, %v\n", s.Streams, s.Events, bytesize.Size(s.Bytes))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/bytesize"
 	"reprise/internal/storeurl"
 	"reprise/internal/transfer"
 	"reprise/internal/upkeep"
@@ -127,5 +128,5 @@ func (c *storeCopyCmd) report(r *transfer.Result, took time.Duration) error {
 	}
 	return c.sayResult(
 		"copied %d streams with %d events, %v, in %v; %d were there already, %d went meanwhile, %d failed\n",
-		r.Copied, r.Events, byteCount(r.Bytes), took.Round(time.Millisecond), r.Present, r.Gone, len(r.Failed))
+		r.Copied, r.Events, bytesize.Size(r.Bytes), took.Round(time.Millisecond), r.Present, r.Gone, len(r.Failed))
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/internal/bytesize"
 	"reprise/internal/datadir"
 	"reprise/internal/durable"
 	"reprise/internal/storeurl"
@@ -145,7 +146,7 @@ func (c *storeMoveCmd) move(ctx context.Context, from, to movedEnd) error {
 	}
 	return c.sayResult("moved %d streams with %d events, %v, in %v; %d were there already\n"+
 		"the store is %s now, and the old one %s, which can be removed\n",
-		result.Copied, result.Events, byteCount(result.Bytes), time.Since(started).Round(time.Millisecond),
+		result.Copied, result.Events, bytesize.Size(result.Bytes), time.Since(started).Round(time.Millisecond),
 		result.Present, to.path, from.path+moved)
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 func TestStoreURLInAFile(t *testing.T) {
-	dir := t.TempDir()
+	dir := testserver.TempDir(t)
 	for name, file := range map[string]struct {
 		text string
 		mode os.FileMode

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"reprise/internal/node"
+	"reprise/internal/testserver"
 )
 
 // passing starts a server as a service manager does that has a socket for it: as file 3, with variables that name the
@@ -53,7 +54,7 @@ func listening(t *testing.T) (socket *os.File, address string) {
 // TestRestartDropsNoConnection: clients that connect all the while are all answered, though the server is stopped and
 // started again, because the service manager keeps the socket. No command gets that socket.
 func TestRestartDropsNoConnection(t *testing.T) {
-	dir := t.TempDir()
+	dir := testserver.TempDir(t)
 	socket, address := listening(t)
 	serve := func() *daemon {
 		d, err := passing(t, dir, socket, nil, "--data", filepath.Join(dir, "data"), "--listen", "127.0.0.1:1")

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"reprise/internal/testserver"
 )
 
 // writeCertificate writes a self-signed certificate of 127.0.0.1 and its key, under a name.
@@ -67,7 +69,7 @@ func servedAs(t *testing.T, addr string) string {
 // certificate is taken without a restart, and one that is broken leaves the old one in use.
 func TestServeOverTLS(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := testserver.TempDir(t)
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	writeCertificate(t, "first", cert, key)
 	log := filepath.Join(dir, "log")
@@ -131,7 +133,7 @@ func TestServeOverTLS(t *testing.T) {
 }
 
 func TestCertificatesThatAreRefused(t *testing.T) {
-	dir := t.TempDir()
+	dir := testserver.TempDir(t)
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	writeCertificate(t, "first", cert, key)
 	if c, err := (&tlsFlags{TLSCert: cert, TLSKey: key}).tlsConfig(nil); err != nil || c == nil {

@@ -42,7 +42,7 @@ func buildPrevious(t *testing.T) string {
 	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir := testserver.TempDir(t)
 	archive := exec.Command(
 		"sh",
 		"-c",
@@ -160,7 +160,7 @@ func wantLines(t *testing.T, what string, got []string, want string) {
 // TestStoreOfThePreviousVersionOpens: this version goes on with the file of the version before, whose cursors stay
 // good. The version before goes on with the file of this one, or refuses it and leaves it as it is.
 func TestStoreOfThePreviousVersionOpens(t *testing.T) {
-	previous := version{path: buildPrevious(t), dir: t.TempDir(), store: "sqlite:"}
+	previous := version{path: buildPrevious(t), dir: testserver.TempDir(t), store: "sqlite:"}
 	current := version{dir: previous.dir, store: previous.store}
 
 	d, c := previous.mustServe(t, "data")
@@ -217,7 +217,7 @@ func TestVersionsShareAStore(t *testing.T) {
 		"nats":     func() string { return testserver.NATS(t, nil).URL() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			previous := version{path: path, dir: t.TempDir(), store: url()}
+			previous := version{path: path, dir: testserver.TempDir(t), store: url()}
 			_, before := previous.mustServe(t, "previous")
 			publishLines(t, before, "notes", "1", "2")
 			_, now := version{dir: previous.dir, store: previous.store}.mustServe(t, "current")

@@ -51,7 +51,7 @@ func TestServeWaitsForItsStore(t *testing.T) {
 			if err := store.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			dir := t.TempDir()
+			dir := testserver.TempDir(t)
 			d, err := startDaemon(os.Environ(), dir, dir+"/log",
 				"--listen", "127.0.0.1:0", "--data", dir+"/data", "--store", store.URL())
 			if err != nil {
@@ -118,7 +118,8 @@ func TestServeFailsWhenItsStoreRefusesTheLogin(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			cmd := exec.CommandContext(ctx, program)
-			cmd.Args = []string{"reprise", "serve", "--listen", "127.0.0.1:0", "--data", t.TempDir(), "--store", url(t)}
+			data := testserver.TempDir(t)
+			cmd.Args = []string{"reprise", "serve", "--listen", "127.0.0.1:0", "--data", data, "--store", url(t)}
 			out, err := cmd.CombinedOutput()
 			if code := cmd.ProcessState.ExitCode(); err == nil || code != exitFailed {
 				t.Errorf("exit code %d: %s", code, out)

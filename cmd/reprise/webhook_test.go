@@ -139,7 +139,7 @@ func (f *hookFixture) run(c *client.Client) string {
 // What ends while the receiver is away comes when it is back, also after the server was killed meanwhile.
 func TestWebhooksGoOnAfterAKill(t *testing.T) {
 	t.Parallel()
-	f := &hookFixture{T: t, dir: t.TempDir()}
+	f := &hookFixture{T: t, dir: testserver.TempDir(t)}
 	server := f.start("data", "127.0.0.1:0")
 	r := newHookReceiver(t)
 	c := f.client(server, "data")
@@ -165,7 +165,7 @@ func TestWebhooksGoOnAfterAKill(t *testing.T) {
 // One replica of two sends; when it leaves the other goes on.
 func TestWebhooksOfReplicas(t *testing.T) {
 	t.Parallel()
-	f := &hookFixture{T: t, dir: t.TempDir()}
+	f := &hookFixture{T: t, dir: testserver.TempDir(t)}
 	store := testserver.Redis(t, &testserver.RedisOptions{})
 	if err := makeSecrets(f.dir + "/secrets"); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/client"
 	"reprise/internal/execution"
 	"reprise/internal/grants"
 	"reprise/internal/identity"
@@ -268,12 +269,7 @@ func (s *Server) showExecution(x *web.Exchange) error {
 	return x.Answer(http.StatusOK, showExecution(e))
 }
 
-// requestBody is the request of an execution.
-type requestBody struct {
-	Request execution.Request `json:"request"`
-	Missing []string          `json:"missing"`
-}
-
+// showRequest shows what is kept of the request of an execution.
 func (s *Server) showRequest(x *web.Exchange) error {
 	id := x.R.PathValue("id")
 	if err := s.grants.MayRead(x, id); err != nil {
@@ -286,7 +282,7 @@ func (s *Server) showRequest(x *web.Exchange) error {
 	if missing == nil {
 		missing = []string{}
 	}
-	return x.Answer(http.StatusOK, requestBody{req, missing})
+	return x.Answer(http.StatusOK, client.KeptRequest{Request: client.StartRequest(req), Missing: missing})
 }
 
 // id returns the id of the execution or session in the path. It validates the id for methods that accept a missing

@@ -41,22 +41,32 @@ func (f *firstTenants) label(t reprise.Tenant) string {
 	return string(t)
 }
 
-// largest emits the values of the tenants with the highest rank, under their names, and the sum of the others.
+// largest emits the values of the tenants with the highest rank, under their names, and the sum of the others. It sorts
+// no more tenants than it emits.
 func largest[V any](
 	tenants map[reprise.Tenant]V, rank func(V) int64, add func(sum, v V) V, emit func(tenant string, v V),
 ) {
-	names := slices.SortedFunc(maps.Keys(tenants), func(a, b reprise.Tenant) int {
-		return cmp.Or(cmp.Compare(rank(tenants[b]), rank(tenants[a])), cmp.Compare(a, b))
-	})
-	var rest V
-	for i, t := range names {
-		if i < maxTenantLabels {
-			emit(string(t), tenants[t])
-			continue
-		}
-		rest = add(rest, tenants[t])
+	type ranked struct {
+		tenant reprise.Tenant
+		rank   int64
 	}
-	if len(names) > maxTenantLabels {
+	compare := func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(b.rank, a.rank), cmp.Compare(a.tenant, b.tenant))
+	}
+	var first []ranked
+	var rest V
+	for t, v := range tenants {
+		one := ranked{t, rank(v)}
+		at, _ := slices.BinarySearchFunc(first, one, compare)
+		if first = slices.Insert(first, at, one); len(first) > maxTenantLabels {
+			rest = add(rest, tenants[first[maxTenantLabels].tenant])
+			first = first[:maxTenantLabels]
+		}
+	}
+	for _, one := range first {
+		emit(string(one.tenant), tenants[one.tenant])
+	}
+	if len(tenants) > maxTenantLabels {
 		emit(otherTenants, rest)
 	}
 }

@@ -235,7 +235,7 @@ func (b *browser) tab(t testing.TB, profile string, width, height int) *page {
 	b.mu.Lock()
 	b.pages[p.session] = p
 	b.mu.Unlock()
-	for _, domain := range []string{"Runtime", "Log", "Network", "Page", "Performance"} {
+	for _, domain := range []string{"Runtime", "Log", "Network", "Page"} {
 		p.call(domain+".enable", nil)
 	}
 	p.call("Emulation.setFocusEmulationEnabled", map[string]any{"enabled": true}) // in each of the windows

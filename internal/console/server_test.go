@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"reprise/internal/freeport"
+	"reprise/internal/testserver"
 )
 
 // program is the reprise binary: the one that REPRISE_BIN names, or else one that is built for the tests.
@@ -69,7 +70,7 @@ func startServer(t testing.TB, flags ...string) *server {
 	t.Helper()
 	addr, err := freeport.Address()
 	check(t, err)
-	s := &server{TB: t, dir: t.TempDir(), addr: addr, flags: flags}
+	s := &server{TB: t, dir: testserver.TempDir(t), addr: addr, flags: flags}
 	s.start()
 	t.Cleanup(s.stop)
 	return s

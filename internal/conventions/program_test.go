@@ -9,7 +9,7 @@ import (
 )
 
 // maxProgramLines bounds the lines of the program that are neither blank nor comment.
-const maxProgramLines = 10_000
+const maxProgramLines = 9_750
 
 // TestProgramHoldsVerbs: what a server is made of belongs to internal/node, and what it does to the packages of its
 // capabilities. The program has verbs, flags and words.

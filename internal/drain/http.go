@@ -21,7 +21,7 @@ func (a API) Routes(m *web.Mux) {
 
 func (a API) answer(x *web.Exchange, status int) error {
 	s := a.Drain.State()
-	return x.Answer(status, wire.Drain{
+	return x.Answer(status, client.Drain{
 		Draining: !s.Since.IsZero(), Since: wire.At(s.Since), Until: wire.At(s.Until),
 		Running: s.Running, Queued: s.Queued,
 	})
@@ -33,9 +33,7 @@ func (a API) show(x *web.Exchange) error { return a.answer(x, http.StatusOK) }
 const defaultTime = 10 * time.Minute
 
 func (a API) begin(x *web.Exchange) error {
-	body := struct {
-		Timeout client.Duration `json:"timeout"`
-	}{client.Duration(defaultTime)}
+	body := client.DrainRequest{Timeout: client.Duration(defaultTime)}
 	if err := x.DecodeOptional(&body); err != nil {
 		return err
 	}

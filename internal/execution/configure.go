@@ -7,23 +7,11 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/client"
 )
 
-// Change is the body of a change of a stream that exists. Members that are missing stay as they are.
-type Change struct {
-	Retention RetentionChange `json:"retention"`
-	// Labels are set, or removed where they are null.
-	Labels map[string]*string `json:"labels"`
-}
-
-// RetentionChange has the members of Retention. 0 stands for the server's default.
-type RetentionChange struct {
-	MaxEvents  *int64    `json:"max_events"`
-	MaxBytes   *int64    `json:"max_bytes"`
-	MaxAge     *Duration `json:"max_age"`
-	MaxIdle    *Duration `json:"max_idle"`
-	MaxAgeEach *Duration `json:"max_age_each"`
-}
+// Change is the body of a change of a stream that exists.
+type Change client.Change
 
 // Validate returns a *FieldError for a change that no stream can take.
 func (c *Change) Validate() error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/client"
 	"reprise/internal/execution"
 	"reprise/internal/isolation"
 	"reprise/store/memstore"
@@ -40,7 +41,7 @@ func TestEndedRunIsKeptForADay(t *testing.T) {
 	}
 	finish(t, h, start(t, h, execution.Request{ID: "files", Command: "echo x >f", Artifacts: []string{"f"}}).ID)
 	age := execution.Duration(48 * time.Hour)
-	change := &execution.Change{Retention: execution.RetentionChange{MaxAge: &age}}
+	change := &execution.Change{Retention: client.RetentionChange{MaxAge: &age}}
 	if err := h.Configure(within(t), tenant, "files", change); err != nil {
 		t.Fatal(err)
 	}

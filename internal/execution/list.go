@@ -64,9 +64,15 @@ func (h *Host) List(ctx context.Context, tenant reprise.Tenant, q ListQuery) (Li
 	}
 	page, size := ListPage{Next: q.After}, int64(0)
 	of := reprise.ListQuery{Tenant: tenant, Namespace: Namespace}
-	match := func(info *reprise.StreamInfo) (Execution, bool) {
-		x := h.view(info, h.find(info.Key))
-		return x, q.matches(&x)
+	if q.takesAll() {
+		of.Limit = q.Limit
+	}
+	match := func(info *reprise.StreamInfo) (x Execution, ok bool) {
+		if q.mayMatch(info) {
+			x = h.view(info, h.find(info.Key))
+			ok = q.matches(&x)
+		}
+		return x, ok
 	}
 	for {
 		of.After = page.Next
@@ -166,6 +172,25 @@ func (h *Host) onlyRemembered(ctx context.Context, tenant reprise.Tenant, q *Lis
 	}
 	err = h.names.recall(ctx, &found)
 	return x, err == nil && found.found != nil && found.found.Life == r.Life, err
+}
+
+// takesAll reports whether every execution matches.
+func (q *ListQuery) takesAll() bool {
+	return q.Session == "" && q.Status == "" && len(q.Labels) == 0 && q.Allowed == nil
+}
+
+// mayMatch is false for most of the streams whose executions do not match: making an execution of a stream takes ten
+// times as long.
+func (q *ListQuery) mayMatch(info *reprise.StreamInfo) bool {
+	if q.Status != "" && (q.Status == StatusEnded) != (info.End != nil) {
+		return false
+	}
+	for k, v := range q.Labels {
+		if has, ok := info.Config.Labels[labelPrefix+k]; !ok || has != v {
+			return false
+		}
+	}
+	return true
 }
 
 func (q *ListQuery) matches(x *Execution) bool {

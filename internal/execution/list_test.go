@@ -1,6 +1,7 @@
 package execution_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,6 +60,57 @@ func TestListIsBoundedInBytes(t *testing.T) {
 	}
 	if listed != executions || pages < 2 {
 		t.Errorf("%d executions were listed, in %d pages", listed, pages)
+	}
+}
+
+// countingStore counts the streams that it lists.
+type countingStore struct {
+	*memstore.Store
+	listed int
+}
+
+func (c *countingStore) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
+	page, err := c.Store.List(ctx, q)
+	c.listed += len(page.Streams)
+	return page, err
+}
+
+// TestListReadsNoMoreThanItReturns: a page without conditions does not list a thousand streams for ten.
+func TestListReadsNoMoreThanItReturns(t *testing.T) {
+	store := &countingStore{Store: memstore.New(nil)}
+	log := newLog(t, store, nil)
+	h := openHost(t, log, execution.Options{})
+	for i := range 100 {
+		key := reprise.StreamKey{Tenant: tenant, Name: fmt.Sprint("execution:x", i)}
+		config := reprise.StreamConfig{Labels: map[string]string{"=odd": fmt.Sprint(i % 2), "=n": fmt.Sprint(i)}}
+		s, _, err := log.Create(t.Context(), key, config)
+		if err == nil && i%3 == 0 {
+			_, err = s.End(t.Context(), "exited", reprise.Event{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	store.listed = 0
+	page, err := h.List(within(t), tenant, execution.ListQuery{Limit: 10})
+	if err != nil || len(page.Executions) != 10 || page.Next == "" || store.listed > 20 {
+		t.Errorf("%d executions of %d listed streams, %v", len(page.Executions), store.listed, err)
+	}
+	for _, tt := range []struct {
+		q    execution.ListQuery
+		want int
+	}{
+		{execution.ListQuery{Labels: map[string]string{"odd": "1"}}, 50},
+		{execution.ListQuery{Labels: map[string]string{"odd": "1"}, Status: execution.StatusEnded}, 17},
+		{execution.ListQuery{Labels: map[string]string{"odd": "1", "n": "7"}}, 1},
+		{execution.ListQuery{Labels: map[string]string{"even": "1"}}, 0},
+		{execution.ListQuery{Status: execution.StatusEnded}, 34},
+		{execution.ListQuery{Status: execution.StatusQueued}, 66},
+	} {
+		page, err := h.List(within(t), tenant, tt.q)
+		if err != nil || len(page.Executions) != tt.want {
+			t.Errorf("%+v: %d executions, want %d, %v", tt.q, len(page.Executions), tt.want, err)
+		}
 	}
 }
 

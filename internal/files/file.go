@@ -2,53 +2,30 @@ package files
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"io/fs"
-	"path"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"reprise/internal/wire"
+	"reprise/client"
 )
 
-// Type is the kind of an entry of a directory.
-type Type string
-
-// The types.
+// The types of entries.
 const (
-	TypeFile      Type = "file"
-	TypeDirectory Type = "directory"
-	TypeSymlink   Type = "symlink"
-	TypeFIFO      Type = "fifo"
-	TypeSocket    Type = "socket"
-	TypeDevice    Type = "device"
+	TypeFile      = "file"
+	TypeDirectory = "directory"
+	TypeSymlink   = "symlink"
+	TypeFIFO      = "fifo"
+	TypeSocket    = "socket"
+	TypeDevice    = "device"
 )
 
 // File is an entry of a directory.
 type File struct {
-	// Path begins with the name of the root. Bytes that are not UTF-8 are replaced in it; PathBase64 then has all
-	// bytes.
-	Path       string `json:"path"`
-	PathBase64 string `json:"path_base64,omitempty"`
-	Type       Type   `json:"type"`
-	// Size is the number of bytes of a file, and 0 for everything else.
-	Size int64 `json:"size"`
-	// Mode are the permissions, for example "0644".
-	Mode     string    `json:"mode"`
-	Modified wire.Time `json:"modified"`
-	// ETag changes whenever the file is changed or replaced. It is "" for entries other than files.
-	ETag string `json:"etag,omitempty"`
-	// Target is the target of a symbolic link.
-	Target string `json:"target,omitempty"`
-	// SHA256 is the checksum of a file in hexadecimal, if it was requested.
-	SHA256 string `json:"sha256,omitempty"`
-	// Line and Text are the number, from 1, and the text of the first line that matches a search.
-	Line int    `json:"line,omitempty"`
-	Text string `json:"text,omitempty"`
+	client.File
 
 	// UID and GID are the numbers of its owner and group, -1 where the system has none.
 	UID int `json:"-"`
@@ -70,14 +47,14 @@ func newFile(in *root, rel string, info fs.FileInfo) File {
 // newFileAt returns the File that info describes, at rel in dir and with the external path raw.
 func newFileAt(dir *root, raw, rel string, info fs.FileInfo) File {
 	device, inode, changed := identityOf(info)
-	f := File{
+	f := File{raw: raw, inode: [2]uint64{device, inode}, changed: changed, File: client.File{
 		Path: raw, Type: typeOf(info.Mode()), Mode: fmt.Sprintf("%04o", info.Mode().Perm()),
-		Modified: wire.Time{Time: info.ModTime()}, raw: raw, inode: [2]uint64{device, inode}, changed: changed,
-	}
+		Modified: client.Time{Time: info.ModTime()},
+	}}
 	f.UID, f.GID = ownersOf(info)
 	if !utf8.ValidString(raw) {
 		f.Path = strings.ToValidUTF8(raw, "\uFFFD")
-		f.PathBase64 = base64.StdEncoding.EncodeToString([]byte(raw))
+		f.PathBase64 = []byte(raw)
 	}
 	switch f.Type {
 	case TypeFile:
@@ -89,10 +66,7 @@ func newFileAt(dir *root, raw, rel string, info fs.FileInfo) File {
 	return f
 }
 
-// Name is the last segment of the path.
-func (f *File) Name() string { return path.Base(f.raw) }
-
-func typeOf(mode fs.FileMode) Type {
+func typeOf(mode fs.FileMode) string {
 	switch {
 	case mode.IsRegular():
 		return TypeFile

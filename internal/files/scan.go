@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/client"
 )
 
 // The types of the events of a watch.
@@ -19,13 +20,6 @@ const (
 	EventRemoved  = "removed"
 	EventMoved    = "moved"
 )
-
-// Change is the data of an event of a watch: the current entry, or the last state of a removed one.
-type Change struct {
-	File
-	// From is the former path of an entry that was moved.
-	From string `json:"from,omitempty"`
-}
 
 // state holds the entries below a directory by path, with all its bytes.
 type state map[string]*File
@@ -138,22 +132,22 @@ func diff(old, now state) []reprise.Event {
 	var events []reprise.Event
 	for _, file := range gone {
 		if i := slices.IndexFunc(fresh, file.isMoved); i >= 0 {
-			events = append(events, event(EventMoved, &Change{File: *fresh[i], From: file.Path}))
+			events = append(events, event(EventMoved, &client.FileChange{File: fresh[i].File, From: file.Path}))
 			fresh = slices.Delete(fresh, i, i+1)
 			continue
 		}
-		events = append(events, event(EventRemoved, &Change{File: *file}))
+		events = append(events, event(EventRemoved, &client.FileChange{File: file.File}))
 	}
 	for _, file := range fresh {
-		events = append(events, event(EventCreated, &Change{File: *file}))
+		events = append(events, event(EventCreated, &client.FileChange{File: file.File}))
 	}
 	for _, file := range changed {
-		events = append(events, event(EventModified, &Change{File: *file}))
+		events = append(events, event(EventModified, &client.FileChange{File: file.File}))
 	}
 	return events
 }
 
-func event(kind string, change *Change) reprise.Event {
+func event(kind string, change *client.FileChange) reprise.Event {
 	data, err := json.Marshal(change)
 	if err != nil {
 		panic(fmt.Sprintf("a change is strings and numbers: %v", err))

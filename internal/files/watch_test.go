@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/client"
 	"reprise/internal/files"
 	"reprise/store/memstore"
 
@@ -84,7 +85,7 @@ func (r *reader) next(n int) (got []string) {
 	r.Helper()
 	for event, err := range r.Events(r.Context()) {
 		r.ok(err)
-		var change files.Change
+		var change client.FileChange
 		r.ok(json.Unmarshal(event.Data, &change))
 		text := event.Type + " " + change.Path
 		if change.From != "" {

@@ -1,21 +1,23 @@
 package listing
 
 import (
+	"cmp"
 	"context"
 
 	"reprise"
 )
 
-// partSize is the number of streams that Part asks a Log for.
+// partSize is the usual number of streams that Part asks a Log for.
 const partSize = 1000
 
 // Part returns what match makes of the streams of one page of q, at most room of them, and without those for which it
 // returns false. room is at least 1. If the page has more, it is read again up to the last one that fits, so that next
-// continues there. next is "" after the last page. q.Limit does not count. The errors are those of Log.List.
+// continues there. next is "" after the last page. The page has q.Limit streams, 1,000 if that is 0. The errors are
+// those of Log.List.
 func Part[T any](ctx context.Context, log *reprise.Log, q reprise.ListQuery, room int,
 	match func(*reprise.StreamInfo) (T, bool),
 ) (found []T, next string, err error) {
-	for q.Limit = partSize; ; {
+	for q.Limit = cmp.Or(q.Limit, partSize); ; {
 		page, err := log.List(ctx, q)
 		if err != nil {
 			return nil, "", err
@@ -45,6 +47,7 @@ func Part[T any](ctx context.Context, log *reprise.Log, q reprise.ListQuery, roo
 func Continued[T any](ctx context.Context, log *reprise.Log, q reprise.ListQuery, next string,
 	match func(*reprise.StreamInfo) (T, bool),
 ) (string, error) {
+	q.Limit = 0
 	for q.After = next; q.After != ""; {
 		found, after, err := Part(ctx, log, q, 1, match)
 		if err != nil || len(found) > 0 {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/client"
 	"reprise/internal/identity"
 	"reprise/internal/web"
 	"reprise/internal/wire"
@@ -38,20 +39,8 @@ type TaskEndpoint struct {
 
 // taskBody is how a task is shown.
 type taskBody struct {
-	ID string `json:"id"`
-	// Endpoint is the endpoint whose tool was called; see TaskEndpoint.
-	Endpoint        string         `json:"endpoint"`
-	Tool            string         `json:"tool"`
-	Status          mcptask.Status `json:"status"`
-	Message         string         `json:"message"`
-	Principal       string         `json:"principal"`
-	Execution       *string        `json:"execution"`
-	Created         wire.Time      `json:"created"`
-	Updated         wire.Time      `json:"updated"`
-	Expires         wire.Time      `json:"expires"`
-	TTL             *int64         `json:"ttl_ms"`
-	CancelRequested bool           `json:"cancel_requested"`
-	Links           taskLinks      `json:"links"`
+	client.Task
+	Links taskLinks `json:"links"`
 }
 
 type taskLinks struct {
@@ -60,14 +49,14 @@ type taskLinks struct {
 }
 
 func (e *TaskEndpoint) show(t *mcptask.TaskInfo) taskBody {
-	b := taskBody{
-		ID: t.ID, Endpoint: e.Name, Tool: t.Tool, Status: t.Status, Message: t.Message, Principal: t.Principal,
+	b := taskBody{Links: taskLinks{Self: tasksPath + "/" + url.PathEscape(t.ID)}, Task: client.Task{
+		ID: t.ID, Endpoint: e.Name, Tool: t.Tool, Status: string(t.Status), Message: t.Message, Principal: t.Principal,
 		Created: wire.At(t.Created), Updated: wire.At(t.Updated), Expires: wire.At(t.Expires),
-		CancelRequested: t.CancelRequested, Links: taskLinks{Self: tasksPath + "/" + url.PathEscape(t.ID)},
-	}
+		CancelRequested: t.CancelRequested,
+	}}
 	if !t.Expires.IsZero() {
 		ttl := max(t.Expires.Sub(t.Created).Milliseconds(), 1)
-		b.TTL = &ttl
+		b.TTLMS = &ttl
 	}
 	if e.Execution != nil {
 		if id := e.Execution(t.Note); id != "" {

@@ -54,6 +54,21 @@ var clientMutants = []mutant{
 		pkg: "./client", run: "TestCancelledCallLeavesTheOthers",
 	},
 	{
+		name: "the end of a stream goes with calls that wait", rule: "decision 50",
+		file: "client/coalesce.go", old: "one.events == nil || p.queue[0]", new: "p.queue[0]",
+		pkg: "./client", run: "TestEndKeepsItsPlaceAmongCallsThatWait",
+	},
+	{
+		name: "calls that are too much together fail together", rule: "decision 50",
+		file: "client/coalesce.go", old: " || p.Code == problem.CodePayloadTooLarge", new: "",
+		pkg: "./client", run: "TestCallsOfARefusedRequestAreSentForThemselves",
+	},
+	{
+		name: "a call is told the seq of another", rule: "decision 50",
+		file: "client/coalesce.go", old: "all.First + uint64(count) - 1", new: "all.First + uint64(count)",
+		pkg: "./client", run: "TestCallsOverCutConnectionsArePublishedOnce",
+	},
+	{
 		name: "first contact has no limit", rule: "client rule 5",
 		file: "client/follow.go", old: "	if !met && f.opts.GiveUp == 0 && ", new: "	if false && ",
 		pkg: "./client", run: "TestFirstContactIsLimited",
@@ -357,5 +372,17 @@ var clientMutants = []mutant{
 		file: "client/held.go", old: "!h.polls() || p.Code != problem.CodeInvalid {",
 		new: "true || p.Code != problem.CodeInvalid {",
 		pkg: "./client", run: "TestPollAtAnOlderServerIsGivenUp",
+	},
+	{
+		name: "a change of retention leaves the age out", rule: "go doc ./client RetentionChange",
+		file: "client/stream.go", old: "`json:\"max_age,omitempty\"`",
+		new: "`json:\"-\"`",
+		pkg: "./client", run: "TestStreamsOfTheRealServer",
+	},
+	{
+		name: "a quota that is not counted is taken", rule: "go doc ./internal/quota",
+		file: "internal/quota/parse.go", old: "names != nil && !slices.Contains(names, q)",
+		new: "false && !slices.Contains(names, q)",
+		pkg: "./internal/quota", run: "TestParseTenants",
 	},
 }

@@ -157,9 +157,14 @@ var pythonMutants = []mutant{
 	{
 		name: "Python: a wrong call fails the others", rule: "client rule 7",
 		file: "sdk/python/src/reprise/_async/producer.py",
-		old:  `if error.tries > 1 or error.code not in ("invalid", "payload_too_large"):`,
-		new:  "if error.tries > 0:",
+		old:  `or error.code not in ("invalid", "payload_too_large"):`,
+		new:  "or error.tries > 0:",
 		pkg:  "./sdk/python/tests/test_producer.py", run: "test_tasks_that_wait_publish_together",
+	},
+	{
+		name: "Python: a call that is cancelled takes the others with it", rule: "decision 50",
+		file: "sdk/python/src/reprise/_publish.py", old: "if self.sent.waiting == 0:", new: "if True:",
+		pkg: "./sdk/python/tests/test_producer.py", run: "test_a_call_that_is_cancelled_leaves",
 	},
 	{
 		name: "Python: a publish once has no key", rule: "client rule 7",

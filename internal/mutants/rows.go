@@ -74,6 +74,17 @@ var rowMutants = []mutant{
 		pkg: "./internal/execution", run: "TestListIsBoundedInBytes",
 	},
 	{
+		name: "a page of executions lists a thousand streams", rule: "docs/performance.md, G3",
+		file: "internal/execution/list.go", old: "		of.Limit = q.Limit\n", new: "",
+		pkg: "./internal/execution", run: "TestListReadsNoMoreThanItReturns",
+	},
+	{
+		name: "a search by status leaves out what matches", rule: "docs/performance.md, G3",
+		file: "internal/execution/list.go",
+		old:  "(q.Status == StatusEnded) != (info.End != nil)", new: "info.End == nil",
+		pkg: "./internal/execution", run: "TestListReadsNoMoreThanItReturns",
+	},
+	{
 		name: "a stream is ended as idle after an append", rule: "G4, row 10",
 		file: "commit.go", old: "if c.unmoved != nil && (lv", new: "if false && (lv",
 		pkg: "./enginetest", run: "TestAppendPreventsAnIdleEnd|TestAppendOfTheSameCommitPreventsAnIdleEnd",
@@ -291,8 +302,8 @@ var rowMutants = []mutant{
 	},
 	{
 		name: "a token that is refused is kept", rule: "reprise login --help",
-		file: "cmd/reprise/contexts.go", old: "nil, nil); err != nil {\n		return err\n	}\n	at,",
-		new: "nil, nil); false {\n		return err\n	}\n	at,",
+		file: "cmd/reprise/contexts.go", old: "answer.Body.Close()\n	}\n	if err != nil {",
+		new: "answer.Body.Close()\n	}\n	if false {",
 		pkg: "./cmd/reprise", run: "TestScripts/contexts",
 	},
 }

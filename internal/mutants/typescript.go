@@ -175,6 +175,16 @@ var typeScriptMutants = []mutant{
 		pkg: "./sdk/typescript/test/doubt.test.ts", run: "calls of a producer that wait",
 	},
 	{
+		name: "TypeScript: the end of a stream goes with calls that wait", rule: "decision 50",
+		file: "sdk/typescript/src/producer.ts", old: "one.count === 0 || this.queue[0]", new: "this.queue[0]",
+		pkg: "./sdk/typescript/test/doubt.test.ts", run: "calls of a producer that wait",
+	},
+	{
+		name: "TypeScript: a call that was cancelled is published", rule: "decision 50",
+		file: "sdk/typescript/src/producer.ts", old: "this.queue.filter((other) => other !== one)", new: "this.queue",
+		pkg: "./sdk/typescript/test/live.test.ts", run: "calls that wait are published once",
+	},
+	{
 		name: "TypeScript: a publish once has no key", rule: "client rule 7",
 		file: "sdk/typescript/src/resources.ts", old: "headers: { ...request.headers, 'Idempotency-Key': key }",
 		new: "headers: { ...request.headers, 'X-Key': key }",

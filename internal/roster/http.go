@@ -3,6 +3,7 @@ package roster
 import (
 	"net/http"
 
+	"reprise/client"
 	"reprise/internal/identity"
 	"reprise/internal/web"
 	"reprise/internal/wire"
@@ -16,33 +17,15 @@ func (a API) Routes(m *web.Mux) {
 	m.Handle("GET", "/v1/replicas", identity.ScopeAdmin, []string{"limit", "cursor"}, a.list)
 }
 
-// replicaBody is how a server is shown. What only the server itself knows is null if it does not answer.
-type replicaBody struct {
-	ID            string             `json:"id"`
-	Self          bool               `json:"self"`
-	Answers       bool               `json:"answers"`
-	URL           *string            `json:"url"`
-	Version       *string            `json:"version"`
-	Started       wire.Time          `json:"started"`
-	Joined        wire.Time          `json:"joined"`
-	LastHeartbeat wire.Time          `json:"last_heartbeat"`
-	Executions    *replicaExecutions `json:"executions"`
-	Streams       *int               `json:"streams"`
-}
-
-type replicaExecutions struct {
-	Running int `json:"running"`
-	Queued  int `json:"queued"`
-}
-
-func showReplica(s *Server) replicaBody {
-	b := replicaBody{
+// showReplica leaves nil what only the server itself knows if it does not answer.
+func showReplica(s *Server) client.Replica {
+	b := client.Replica{
 		ID: s.ID, Self: s.Self, Answers: s.About != nil,
 		Joined: wire.At(s.Joined), LastHeartbeat: wire.At(s.Beat),
 	}
 	if a := s.About; a != nil {
 		b.URL, b.Version, b.Started, b.Streams = &a.URL, &a.Version, wire.At(a.Started), &a.Streams
-		b.Executions = &replicaExecutions{a.Running, a.Queued}
+		b.Executions = &client.ReplicaExecutions{Running: a.Running, Queued: a.Queued}
 	}
 	return b
 }
@@ -56,12 +39,12 @@ func (a API) list(x *web.Exchange) error {
 	if err != nil {
 		return x.Query.ListError(err)
 	}
-	shown := make([]replicaBody, len(servers))
+	shown := make([]client.Replica, len(servers))
 	for i := range servers {
 		shown[i] = showReplica(&servers[i])
 	}
 	return x.Answer(http.StatusOK, struct {
-		Replicas   []replicaBody `json:"replicas"`
-		NextCursor string        `json:"next_cursor"`
+		Replicas   []client.Replica `json:"replicas"`
+		NextCursor string           `json:"next_cursor"`
 	}{shown, next})
 }

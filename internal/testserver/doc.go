@@ -42,10 +42,23 @@ func failOrSkip(tb testing.TB, err error) {
 	}
 }
 
-// removeWithin is how long a process that was killed may go on writing into the folder of its server.
-const removeWithin = 5 * time.Second
+// TempDir is tb.TempDir for the folder of a server that a test kills. What the server has started, such as a supervisor
+// that makes the directory of the next run, may go on writing there for a moment, and nobody waits for its end.
+func TempDir(tb testing.TB) string {
+	tb.Helper()
+	dir := tb.TempDir()
+	tb.Cleanup(func() {
+		if err := removeAll(dir); err != nil {
+			tb.Error(err)
+		}
+	})
+	return dir
+}
 
-// removeAll removes the folder of a server that was killed.
+// removeWithin is how long a process that was killed may go on writing into the folder of its server.
+const removeWithin = time.Minute
+
+// removeAll removes the folder of a server that was killed. Once it is gone, nothing can be made in it any more.
 func removeAll(dir string) error {
 	for deadline := time.Now().Add(removeWithin); ; time.Sleep(10 * time.Millisecond) {
 		if err := os.RemoveAll(dir); err == nil || time.Now().After(deadline) {

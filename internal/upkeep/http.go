@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/client"
 	"reprise/internal/identity"
 	"reprise/internal/problem"
 	"reprise/internal/transfer"
@@ -54,22 +55,13 @@ func (a API) stats(x *web.Exchange) error {
 	return x.Answer(http.StatusOK, stats)
 }
 
-// Swept says what a sweep has removed.
-type Swept struct {
-	Streams int64 `json:"streams"`
-	Events  int64 `json:"events"`
-	Bytes   int64 `json:"bytes"`
-	// Idle is the number of streams that were ended because they were idle.
-	Idle int64 `json:"idle"`
-}
-
 // sweep sweeps now.
 func (a API) sweep(x *web.Exchange) error {
 	swept, err := a.Log.Sweep(x.R.Context())
 	if err != nil {
 		return err
 	}
-	return x.Answer(http.StatusOK, Swept(swept))
+	return x.Answer(http.StatusOK, client.Swept(swept))
 }
 
 // check reads everything and answers with a line for each fault, blank lines as heartbeats, and one last line:

@@ -34,12 +34,3 @@ func Given(t *time.Time) Time {
 type Links struct {
 	Self string `json:"self"`
 }
-
-// Drain is how far a server is that finishes its work before it stops.
-type Drain struct {
-	Draining bool `json:"draining"`
-	Since    Time `json:"since"`
-	Until    Time `json:"until"`
-	Running  int  `json:"running"`
-	Queued   int  `json:"queued"`
-}

@@ -1,6 +1,7 @@
 package ssehttp
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 	"time"
@@ -73,9 +74,11 @@ func (EventStream) AppendEvent(dst []byte, e *reprise.Event, cursorSuffix string
 	dst = append(dst, "event: "...)
 	dst = append(dst, e.Type...)
 	dst = append(dst, "\ndata: "...)
+	seq := len(dst) + len(`{"seq":`)
 	dst = e.AppendJSON(dst)
+	digits := dst[seq : seq+bytes.IndexByte(dst[seq:], ',')] // the seq is not formatted twice
 	dst = append(dst, "\nid: "...)
-	dst = strconv.AppendUint(dst, e.Seq, 10)
+	dst = append(dst, digits...)
 	dst = append(dst, cursorSuffix...)
 	return append(dst, "\n\n"...)
 }

@@ -63,7 +63,7 @@ func TestHistoryIsNotHeldBackBySlowStore(t *testing.T) {
 		events int
 	}{{"", 2}, {"types=message", 2}, {"types=missing", 0}} {
 		store.hold(2)
-		patience := time.AfterFunc(10*time.Second, store.release)
+		patience := time.AfterFunc(2*time.Minute, store.release)
 		res := serve(t, log, nil).get(t, "s", "", test.query)
 		take(t, sse.NewDecoder(res.Body, nil), test.events)
 		if !patience.Stop() {

@@ -463,7 +463,7 @@ func TestPanicUnderTheTurn(t *testing.T) {
 					return err
 				}})
 			}()
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			defer cancel()
 			select {
 			case <-waits.done:

@@ -253,7 +253,7 @@ func TestCancelledChangeThatIsPutBack(t *testing.T) {
 		if err != nil && !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("the change does not return")
 	}
 	if err := s.Close(); err != nil {

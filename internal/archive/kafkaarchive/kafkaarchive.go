@@ -54,8 +54,6 @@ type Options struct {
 	// BufferBytes is the maximum number of unacknowledged bytes, of all streams that are archived at a time. Default:
 	// 16 MiB.
 	BufferBytes int
-	// Kafka are options for the client that come after those made here, for example for SASL.
-	Kafka []kgo.Opt
 }
 
 func (o *Options) withDefaults() Options {
@@ -102,7 +100,7 @@ func Open(ctx context.Context, topicURL string, opts *Options) (*Topic, error) {
 	if tls {
 		kafka = append(kafka, kgo.DialTLS())
 	}
-	if t.client, err = kgo.NewClient(append(kafka, t.opts.Kafka...)...); err != nil {
+	if t.client, err = kgo.NewClient(kafka...); err != nil {
 		return nil, fmt.Errorf("%w: %v", reprise.ErrInvalid, err)
 	}
 	if err := t.find(ctx, topic); err != nil {

@@ -261,12 +261,17 @@ func TestFailedPutHasNoEnd(t *testing.T) {
 // TestBrokerThatFails: what may pass says so in bounded time, and the topic works again.
 func TestBrokerThatFails(t *testing.T) {
 	cluster := serve(t)
-	topic := open(t, cluster, &kafkaarchive.Options{Timeout: time.Second, PutTimeout: 3 * time.Second})
+	patient := open(t, cluster, &kafkaarchive.Options{Timeout: time.Minute, PutTimeout: time.Minute})
+	impatient := open(t, cluster, &kafkaarchive.Options{Timeout: time.Second, PutTimeout: 3 * time.Second})
 	info, batches := ended("s", 100)
 	for want, code := range map[bool]*kerr.Error{
 		true:  kerr.NotLeaderForPartition,
 		false: kerr.TopicAuthorizationFailed,
 	} {
+		topic := patient
+		if want { // it may pass, which is waited for
+			topic = impatient
+		}
 		fault := cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: code, Count: -1})
 		started := time.Now()
 		err := topic.Put(t.Context(), info, all(batches))
@@ -275,7 +280,7 @@ func TestBrokerThatFails(t *testing.T) {
 		}
 		fault.Remove()
 	}
-	check(t, topic.Put(t.Context(), info, all(batches)))
+	check(t, patient.Put(t.Context(), info, all(batches)))
 	whole := 0
 	for _, p := range read(t, cluster) {
 		if p.whole {

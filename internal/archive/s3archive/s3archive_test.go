@@ -89,23 +89,32 @@ func TestServerThatFails(t *testing.T) {
 			}
 		})
 	})
-	bucket, err := s3archive.Open(t.Context(), "s3://events?region=us-east-1&endpoint="+url,
-		&s3archive.Options{Credentials: keys, Timeout: 500 * time.Millisecond, UploadTimeout: time.Second})
-	check(t, err)
-	store, err := archive.Open(bucket)
-	check(t, err)
-	defer store.Close()
+	open := func(opts *s3archive.Options) *archive.Store {
+		bucket, err := s3archive.Open(t.Context(), "s3://events?region=us-east-1&endpoint="+url, opts)
+		check(t, err)
+		store, err := archive.Open(bucket)
+		check(t, err)
+		t.Cleanup(func() { check(t, store.Close()) })
+		return store
+	}
+	patient := open(&s3archive.Options{Credentials: keys, Timeout: time.Minute, UploadTimeout: time.Minute})
+	const soon = 500 * time.Millisecond
+	impatient := open(&s3archive.Options{Credentials: keys, Timeout: soon, UploadTimeout: 2 * soon})
 	info := reprise.StreamInfo{
 		Key: reprise.StreamKey{Tenant: "default", Name: "s"}, Epoch: reprise.NewEpoch(), Earliest: 1,
 		End: &reprise.End{Outcome: "completed"},
 	}
 	none := func(func(reprise.Batch, error) bool) {}
-	check(t, store.Put(t.Context(), info, none))
+	check(t, patient.Put(t.Context(), info, none))
 	for _, c := range []struct {
 		status int64
 		passes bool
 	}{{500, true}, {503, true}, {403, false}, {1, true}} {
 		status.Store(c.status)
+		store := patient
+		if c.passes { // which is waited for
+			store = impatient
+		}
 		_, hasErr := store.Has(t.Context(), info)
 		_, readErr := store.Read(t.Context(), info.Key, 0, 1)
 		_, listErr := store.List(t.Context(), reprise.ListQuery{Limit: 1})
@@ -119,7 +128,7 @@ func TestServerThatFails(t *testing.T) {
 		}
 	}
 	status.Store(0)
-	if has, err := store.Has(t.Context(), info); !has || err != nil {
+	if has, err := patient.Has(t.Context(), info); !has || err != nil {
 		t.Error("it does not work again:", err)
 	}
 }

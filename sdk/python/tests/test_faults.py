@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from both import KINDS, read
-from scripted import OTHER, Answer, Scripted, answer, block, cursor, end, gap, problem, stream
+from scripted import OTHER, Answer, Scripted, answer, block, cursor, end, gap, in_time, problem, stream
 
 from reprise import (
     AsyncReprise,
@@ -185,19 +185,23 @@ def test_redirects_are_not_followed_and_the_token_goes_nowhere_else(kind: str) -
 
 
 def test_silence_ends_a_connection_and_heartbeats_do_not(kind: str) -> None:
-    def beats(client: socket.socket) -> None:
-        client.sendall(stream(block(1)))
-        for _ in range(8):
-            time.sleep(0.4)
-            client.sendall(b":\n")
-        client.sendall(end(2).encode())
+    def body(unit: int) -> None:
+        def beats(client: socket.socket) -> None:
+            client.sendall(stream(block(1)))
+            for _ in range(8):
+                time.sleep(0.2 * unit)
+                client.sendall(b":\n")
+            client.sendall(end(2).encode())
 
-    assert seqs(kind, beats, idle_timeout=2) == [1, 2]
-    with Scripted(lambda client: server.silent_after(stream(block(1)))(client), stream(end(2))) as server:
-        drops: list[Any] = []
-        assert [e.seq for e in read(kind, server.url, "", stream="s", idle_timeout=2, on_drop=drops.append)] == [1, 2]
+        assert seqs(kind, beats, idle_timeout=unit) == [1, 2]
+        with Scripted(lambda client: server.silent_after(stream(block(1)))(client), stream(end(2))) as server:
+            drops: list[Any] = []
+            events = read(kind, server.url, "", stream="s", idle_timeout=unit, on_drop=drops.append)
+        assert [e.seq for e in events] == [1, 2]
         assert isinstance(drops[0].error, NetworkError) and drops[0].error.silent
         assert (drops[0].wait, drops[0].seq, drops[0].met) == (0, 1, True)
+
+    in_time(0.3, body)
 
 
 def test_the_debug_log_has_states_and_causes_and_no_token(kind: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -229,22 +233,26 @@ def test_an_answer_that_is_held_back_is_named(kind: str) -> None:
 def test_behind_a_proxy_that_holds_answers_back_the_loop_polls(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     header = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 
-    def held(client: socket.socket) -> None:
-        server.silent_after(header)(client)
+    def body(unit: int) -> None:
+        def held(client: socket.socket) -> None:
+            server.silent_after(header)(client)
 
-    def beating(client: socket.socket) -> None:  # the heartbeat comes as it is sent
-        client.sendall(stream(":\n"))
-        time.sleep(0.4)
+        def beating(client: socket.socket) -> None:  # the heartbeat comes as it is sent
+            client.sendall(stream(":\n"))
+            time.sleep(0.4 * unit)
 
-    with Scripted(held, held, stream(block(1)), beating, stream(block(2)), stream(end(3))) as server:
-        drops: list[Any] = []
-        with caplog.at_level("DEBUG", logger="reprise"):
-            events = read(kind, server.url, "", stream="s", idle_timeout=0.9, on_drop=drops.append)
+        caplog.clear()
+        with Scripted(held, held, stream(block(1)), beating, stream(block(2)), stream(end(3))) as server:
+            drops: list[Any] = []
+            with caplog.at_level("DEBUG", logger="reprise"):
+                events = read(kind, server.url, "", stream="s", idle_timeout=0.9 * unit, on_drop=drops.append)
         assert [e.seq for e in events] == [1, 2, 3]
         waits = [match[1] if (match := re.search(r"wait=(\w+)", head)) else "" for head in server.heads]
-        assert waits == ["", "", "300ms", "300ms", "", ""]
+        assert waits == ["", "", f"{300 * unit}ms", f"{300 * unit}ms", "", ""]
         assert len(drops) == 3  # the ends of polls are none
         assert caplog.text.count("polling at") == 2
+
+    in_time(0.2, body)
 
 
 @pytest.mark.parametrize("options", [{}, {"id": "x"}, {"detach": True}])
@@ -267,23 +275,29 @@ def test_a_run_that_fails_is_cancelled_by_one_request_unless_it_was_named(kind: 
 
 
 def test_a_start_whose_answer_is_held_back_has_happened(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(f"reprise._{kind}.client.FollowOptions", lambda **options: FollowOptions(idle_timeout=0.3, **options))
     header = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 
-    def held(client: socket.socket) -> None:
-        server.silent_after(header)(client)
+    def body(unit: int) -> None:
+        def impatient(**options: Any) -> FollowOptions:
+            return FollowOptions(idle_timeout=0.3 * unit, **options)
 
-    async def run() -> str:
-        async with AsyncReprise(server.url, "", min_wait=0.01, max_wait=0.05) as client:
-            return (await client.run("true")).outcome
+        def held(client: socket.socket) -> None:
+            server.silent_after(header)(client)
 
-    with Scripted(held, held, stream(block(1, type="end", outcome="exited", exit_code=0))) as server:
-        if kind == "sync":
-            with Reprise(server.url, "", min_wait=0.01, max_wait=0.05) as client:
-                assert client.run("true").outcome == "exited"
-        else:
-            assert asyncio.run(run()) == "exited"
-        assert [head.split(" ")[0] for head in server.heads] == ["POST", "POST", "GET"]
+        async def run() -> str:
+            async with AsyncReprise(server.url, "", min_wait=0.01, max_wait=0.05) as client:
+                return (await client.run("true")).outcome
+
+        monkeypatch.setattr(f"reprise._{kind}.client.FollowOptions", impatient)
+        with Scripted(held, held, stream(block(1, type="end", outcome="exited", exit_code=0))) as server:
+            if kind == "sync":
+                with Reprise(server.url, "", min_wait=0.01, max_wait=0.05) as client:
+                    assert client.run("true").outcome == "exited"
+            else:
+                assert asyncio.run(run()) == "exited"
+            assert [head.split(" ")[0] for head in server.heads] == ["POST", "POST", "GET"]
+
+    in_time(0.1, body)
 
 
 def test_what_a_proxy_compresses_unasked_is_decoded_or_named(kind: str) -> None:

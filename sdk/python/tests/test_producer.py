@@ -10,7 +10,7 @@ import httpx
 import pytest
 from conftest import Server
 
-from reprise import AsyncReprise, ProblemError, Reprise
+from reprise import AsyncProducer, AsyncReprise, NetworkError, ProblemError, Reprise
 from reprise.models import Published
 
 COUNT = 50
@@ -103,6 +103,88 @@ def test_a_lost_answer_of_several_calls_is_no_second_publish(server: Server) -> 
             assert [one.first for one in got] == list(range(1, COUNT + 1))
             data = [event.data for event in (await client.streams.page("lost", limit=1000)).events]
             assert data == list(range(COUNT))
+
+    asyncio.run(main())
+
+
+class Held(httpx.AsyncHTTPTransport):
+    """Holds the second publish until it is let go, and loses it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.posts: list[bytes] = []
+        self.holds, self.let_go = asyncio.Event(), asyncio.Event()
+        self.given_up = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/events") and request.method == "POST":
+            self.posts.append(request.content)
+            if len(self.posts) == 2:
+                self.holds.set()
+                try:
+                    await self.let_go.wait()
+                except asyncio.CancelledError:
+                    self.given_up += 1
+                    raise
+                raise httpx.ReadError("lost")
+        return await super().handle_async_request(request)
+
+    async def begin(self, client: AsyncReprise, name: str) -> tuple[AsyncProducer[int], list[asyncio.Task[Published]]]:
+        """Calls that publish 1, 2 and 3 in one request, which is held, in the turn of the first of them."""
+        await client.streams.create(name)
+        producer: AsyncProducer[int] = client.producer(name)
+        first, *calls = (asyncio.create_task(producer.publish("note", n)) for n in range(4))
+        assert (await first).first == 1
+        await self.holds.wait()
+        return producer, calls
+
+
+def test_a_call_that_is_cancelled_leaves_its_request_to_the_others(server: Server) -> None:
+    async def main() -> None:
+        held = Held()
+        async with httpx.AsyncClient(transport=held) as http:
+            client = AsyncReprise(server.url, server.token, http=http, min_wait=0.01)
+            producer, calls = await held.begin(client, "leave")
+            late = asyncio.create_task(producer.publish("note", 4))
+            calls[0].cancel()
+            assert (await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED))[0] == {calls[0]}
+            assert calls[0].cancelled()
+            held.let_go.set()
+            assert [(await call).first for call in (*calls[1:], late)] == [3, 4, 5]
+            assert held.posts[2] == held.posts[1]  # sent again as it was
+            assert [event.data for event in (await client.streams.page("leave")).events] == list(range(5))
+
+    asyncio.run(main())
+
+
+def test_a_request_is_given_up_when_all_of_its_calls_are_cancelled(server: Server) -> None:
+    async def main() -> None:
+        held = Held()
+        async with httpx.AsyncClient(transport=held) as http:
+            client = AsyncReprise(server.url, server.token, http=http)
+            producer, calls = await held.begin(client, "given-up")
+            for call in reversed(calls):
+                call.cancel()
+            await asyncio.wait(calls)
+            assert all(call.cancelled() for call in calls)
+            assert (await asyncio.wait_for(producer.publish("note", 4), 30)).first == 2
+            assert held.given_up == 1
+
+    asyncio.run(main())
+
+
+def test_calls_that_wait_end_when_the_client_is_closed(server: Server) -> None:
+    async def main() -> None:
+        held = Held()
+        http = httpx.AsyncClient(transport=held)
+        client = AsyncReprise(server.url, server.token, http=http, min_wait=0.01)
+        producer, calls = await held.begin(client, "closed")
+        waiting = [asyncio.create_task(producer.publish("note", n)) for n in (4, 5)]
+        await asyncio.sleep(0)
+        await http.aclose()
+        held.let_go.set()
+        results = await asyncio.wait_for(asyncio.gather(*calls, *waiting, return_exceptions=True), 30)
+        assert all(isinstance(one, (RuntimeError, NetworkError)) for one in results), results
 
     asyncio.run(main())
 

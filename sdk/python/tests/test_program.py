@@ -111,11 +111,13 @@ def test_a_quiet_stream_is_saved_while_the_loop_waits(server: Server, tmp_path: 
     class Store(MemoryCursor):
         def save(self, cursor: str) -> None:
             saves.append((time.monotonic(), cursor))
+            if cursor == last:
+                saved.touch()
 
     saves: list[tuple[float, str]] = []
-    store = Store()
+    store, saved = Store(), tmp_path / "saved"
     with Reprise(server.url, server.token) as client:
-        execution = client.start("echo a; sleep 3")
+        execution = client.start(f"echo a; until [ -e {saved} ]; do sleep 0.05; done", timeout=100)
         last, ended = "", 0.0
         for event in client.follow(execution.id, cursors=store, save_every=0.2):
             if event.type == "stdout":

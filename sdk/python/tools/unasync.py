@@ -25,6 +25,7 @@ WORDS = {
     "aiter_raw": "iter_raw",
     "async_check_loop": "check_loop",
     "async_finish": "finish",
+    "async_in_turn": "in_turn",
     "async_off_loop": "off_loop",
     "async_sleep": "sleep",
     "async_wait_for": "wait_for",

@@ -19,7 +19,11 @@ function declarations(text) {
   }
   for (const [, names, from] of text.matchAll(passedOn)) {
     const there = declarations(read(from))
-    for (const name of names === '*' ? there.keys() : names.match(/\w+/g)) if (there.has(name)) found.set(name, there.get(name))
+    const passed = names === '*' ? [...there.keys()].map((name) => [name, name]) : [...names.matchAll(/(\w+)(?: as (\w+))?/g)].map((m) => [m[1], m[2] ?? m[1]])
+    for (const [name, as] of passed) {
+      const one = there.get(name)
+      if (one) found.set(as, { ...one, code: one.code.replace(name, as) })
+    }
   }
   return found
 }

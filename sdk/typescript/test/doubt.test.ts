@@ -17,11 +17,15 @@ test('calls of a producer that wait go together, and each is told what is its ow
     })
   }
   const invalid = JSON.stringify({ code: 'invalid', title: 'x', retryable: false })
+  const large = JSON.stringify({ code: 'payload_too_large', title: 'x', retryable: false })
+  const ended = JSON.stringify({ code: 'stream_ended', title: 'x', retryable: false })
   const s = await script(
     t,
     answer(published(1, 1)),
     answer(published(2, 4)),
     ...[answer(invalid, 422), answer(published(5, 5)), answer(invalid, 422), answer(published(6, 6))],
+    ...[answer(large, 413), answer(published(7, 7)), answer(published(8, 8))],
+    ...[answer(published(9, 9)), answer(published(10, 10)), answer(ended, 409)],
   )
   const producer = s.client().producer('x')
   const first = producer.publish({ data: 1 })
@@ -45,6 +49,11 @@ test('calls of a producer that wait go together, and each is told what is its ow
     '2 {"events":[{"data":5},{"data":6},{"data":7}]}',
     ...['2 {"events":[{"data":5}]}', '3 {"events":[{"data":6}]}', '3 {"events":[{"data":7}]}'],
   ])
+  assert.equal((await Promise.all([8, 9].map((data) => producer.publish({ data }))))[1]!.first, 8) // too much together
+  // The end keeps its place among the calls that wait.
+  const last = await Promise.allSettled([producer.publish({ data: 10 }), producer.end(), ...[11, 12].map((data) => producer.publish({ data }))])
+  assert.deepEqual(last.map(({ status }) => status), ['fulfilled', 'fulfilled', 'rejected', 'rejected'])
+  assert.deepEqual(bodies.slice(-3), ['6 {"events":[{"data":10}]}', '7 {"outcome":"completed"}', '8 {"events":[{"data":11},{"data":12}]}'])
 })
 
 test('after a publish in doubt, a producer with state sends those events again and no others', async (t) => {

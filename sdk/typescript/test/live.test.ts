@@ -1,7 +1,7 @@
 // Each call against a real server.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { GapError, MemoryCursor, ProblemError, type Reprise } from 'reprise'
+import { GapError, MemoryCursor, ProblemError, type Reprise, type Published } from 'reprise'
 import { localToken } from 'reprise/node'
 import { Cutter } from './cutter.js'
 import { all } from './script.js'
@@ -272,6 +272,29 @@ test('a publish whose answer is lost is appended once', async (t) => {
   }
   const page = await reprise.streams.page('lossy', { limit: 1000 })
   assert.deepEqual(page.events.map((event) => event.data), Array.from({ length: 100 }, (_, i) => i + 1))
+  assert.ok(cutter.cuts > 10)
+})
+
+test('calls that wait are published once over connections that are cut, and in the order of the calls', async (t) => {
+  await reprise.streams.create('cut-together')
+  const cutter = await Cutter.start(t, server.url, (n) => (n < 30 ? { after: (n * 53) % 700, how: 'rst' } : undefined))
+  const producer = server.client({ url: cutter.url, giveUp: 60_000 }).producer('cut-together')
+  const calls: Promise<Published>[] = []
+  let left = 0
+  for (let round = 0; round < 40; round++) {
+    const stop = new AbortController()
+    calls.push(...[0, 1, 2].map((i) => producer.publish({ data: round * 4 + i })))
+    const waits = producer.publish({ data: 'left' }, { signal: stop.signal })
+    calls.push(producer.publish({ data: round * 4 + 3 }))
+    if (round % 2) stop.abort(new Error('enough')) // which leaves the calls beside it
+    await waits.catch(() => left++)
+    if (round % 5 === 4) await Promise.all(calls)
+  }
+  const seqs = (await Promise.all(calls)).map(({ first }) => first)
+  const { events } = await reprise.streams.page('cut-together', { limit: 1000 })
+  assert.deepEqual(events.filter(({ data }) => data !== 'left').map(({ data, seq }) => [data, seq]), seqs.map((seq, n) => [n, seq]))
+  assert.equal(left, 20)
+  assert.equal(events.length, 160 + 20)
   assert.ok(cutter.cuts > 10)
 })
 

@@ -24,6 +24,25 @@ from ._async.stdin import AsyncStdin
 from ._async.streams import AsyncSessions, AsyncStreams, AsyncTickets
 from ._async.tasks import AsyncReplicas, AsyncTasks
 from ._flow import Drop
+from ._model import Quota, Window
+from ._schemas import (
+    Execution,
+    FileInfo,
+    Interpreter,
+    Key,
+    Published,
+    Quotas,
+    Replica,
+    Schedule,
+    Screen,
+    Session,
+    Stream,
+    Task,
+    Ticket,
+    Watch,
+    Webhook,
+    WebhookAnswer,
+)
 from ._sync.client import Reprise
 from ._sync.duties import Schedules, Webhooks
 from ._sync.files import Files
@@ -49,33 +68,7 @@ from .errors import (
     UnprovenError,
 )
 from .events import End, Event, Gap, Started
-from .models import (
-    CodeException,
-    CodeResult,
-    Execution,
-    FileChange,
-    FileInfo,
-    Interpreter,
-    Key,
-    Listing,
-    Page,
-    Published,
-    Quota,
-    Quotas,
-    Replica,
-    Result,
-    Schedule,
-    Screen,
-    Session,
-    Shown,
-    Stream,
-    Task,
-    Ticket,
-    Watch,
-    Webhook,
-    WebhookAnswer,
-    Window,
-)
+from .models import CodeException, CodeResult, FileChange, Listing, Page, Result, Shown
 from .options import Access, Limits, Retention, StartOptions, Terminal
 
 __version__ = "0.1.0"

@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from ._publish import Publication
 from .cursors import AnyCursorStore, CursorStore
 
 T = TypeVar("T")
@@ -266,6 +267,31 @@ async def async_finish(work: Awaitable[T]) -> T:
             await asyncio.wait((task,), timeout=LAST_WORD)
         task.cancel()
         raise
+
+
+def in_turn(turn: threading.Lock, batch: list[Publication], send: Callable[[list[Publication]], None]) -> None:
+    """Sends batch and passes on the turn."""
+    try:
+        send(batch)
+    finally:
+        turn.release()
+
+
+async def async_in_turn(
+    turn: asyncio.Lock, batch: list[Publication], send: Callable[[list[Publication]], Coroutine[Any, Any, None]]
+) -> None:
+    """Sends batch and passes on the turn. If the task is cancelled, both are still done for the other calls of the batch."""
+    task = asyncio.ensure_future(send(batch))
+    for one in batch:
+        assert one.sent is not None
+        one.sent.stop = task.cancel
+
+    def over(_: object) -> None:
+        turn.release()
+        _failure(task)
+
+    task.add_done_callback(over)
+    await asyncio.shield(task)
 
 
 def off_loop(function: Callable[..., T], *args: Any) -> T:

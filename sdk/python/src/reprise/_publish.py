@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from ._wire import Request
@@ -17,6 +19,14 @@ _LIST_START = b'{"events":['
 
 
 @dataclass(eq=False)
+class Sending:
+    """A request for several publications. Once none of their calls waits for it, stop gives it up."""
+
+    waiting: int
+    stop: Callable[[], object] = bool
+
+
+@dataclass(eq=False)
 class Publication:
     """A publish that has not been answered."""
 
@@ -26,6 +36,18 @@ class Publication:
     published: Published | None = None
     error: RepriseError | None = None
     done: bool = False
+    #: The request that it is a part of, None while it waits.
+    sent: Sending | None = None
+
+    def leave(self, waiting: deque[Publication]) -> None:
+        """Gives up a call that is cancelled. It publishes nothing if it still waits."""
+        if self.sent is None:
+            with suppress(ValueError):
+                waiting.remove(self)
+            return
+        self.sent.waiting -= 1
+        if self.sent.waiting == 0:
+            self.sent.stop()
 
     def result(self) -> Published:
         """What the call returns, or raises."""
@@ -45,6 +67,9 @@ def take_together(waiting: deque[Publication]) -> list[Publication]:
         if batch and (alone or count > _MAX_TOGETHER or size > _MAX_BYTES):
             break
         batch.append(waiting.popleft())
+    sending = Sending(len(batch))
+    for one in batch:
+        one.sent = sending
     return batch
 
 
@@ -70,6 +95,7 @@ def divide(batch: list[Publication], all: Published) -> None:
 
 
 def fail(batch: list[Publication], error: RepriseError) -> None:
-    """Gives each publication the error of their request."""
+    """Gives each publication that is not done the error of their request."""
     for one in batch:
-        one.error, one.done = error, True
+        if not one.done:
+            one.error, one.done = error, True

@@ -7,11 +7,10 @@ import threading
 import secrets
 from collections import deque
 from collections.abc import Iterable
-from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from .. import _wire
-from .._io import finish
+from .._io import in_turn
 from .._publish import Publication, divide, fail, take_together, together
 from .._retry import decided
 from ..errors import NetworkError, ProblemError, RepriseError
@@ -87,33 +86,30 @@ class Producer(Generic[Data]):
         self._waiting.append(own)
         try:
             while not own.done:
-                with self._turn:
-                    if not own.done and (batch := take_together(self._waiting)):
-                        self._send_together(batch, own)
+                self._turn.acquire()
+                if not own.done and (batch := take_together(self._waiting)):
+                    in_turn(self._turn, batch, self._send_together)
+                else:
+                    self._turn.release()
         finally:
-            with suppress(ValueError):  # a call that is cancelled before it is sent publishes nothing
-                self._waiting.remove(own)
+            if not own.done:
+                own.leave(self._waiting)
         return own.result()
 
-    def _send_together(self, batch: list[Publication], own: Publication) -> None:
-        """Sends a request for several publications, in the turn of the call of own."""
-        if batch == [own]:
-            own.published = self._send_now(own.request, None)
-            own.done = True
-            return
+    def _send_together(self, batch: list[Publication]) -> None:
+        """Sends a request for publications. The caller has the turn."""
         try:
-            # A task that is cancelled must not take the others with it: it waits for a moment.
-            divide(batch, finish(self._send_now(together(batch), None)))
-        except ProblemError as error:
-            if error.tries > 1 or error.code not in ("invalid", "payload_too_large"):
-                fail(batch, error)
-                return
-            for one in batch:  # each for itself: one of them is wrong, or all together are too much
-                try:
-                    one.published = self._send_now(one.request, None)
-                except RepriseError as its_own:
-                    one.error = its_own
-                one.done = True
+            try:
+                divide(batch, self._send_now(together(batch), None))
+            except ProblemError as error:
+                if len(batch) == 1 or error.tries > 1 or error.code not in ("invalid", "payload_too_large"):
+                    raise
+                for one in batch:  # each for itself: one of them is wrong, or all together are too much
+                    try:
+                        one.published = self._send_now(one.request, None)
+                    except RepriseError as its_own:
+                        one.error = its_own
+                    one.done = True
         except RepriseError as error:
             fail(batch, error)
         except BaseException:

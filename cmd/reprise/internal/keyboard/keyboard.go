@@ -1,4 +1,5 @@
-package main
+// Package keyboard sends what is typed to a command on a server, each byte once, over connections that break.
+package keyboard
 
 import (
 	"context"
@@ -19,20 +20,28 @@ const (
 	maxTyped = 1 << 20
 	// maxSent bounds the bytes of one request.
 	maxSent = 64 << 10
-	// sendPatience bounds one try, since a dead connection never answers.
-	sendPatience = 10 * time.Second
+	// Patience bounds one try, since a dead connection never answers.
+	Patience = 10 * time.Second
 	// sendPause is the pause after a try that failed at once.
 	sendPause = 200 * time.Millisecond
 )
 
-// keyboard sends typed bytes to the command, each once.
-type keyboard struct {
-	server *client.Client
-	id     string
-	// writer identifies this keyboard to the server, which counts the bytes of each writer separately.
-	writer string
-	// refused is called for keys that the command does not accept.
-	refused func()
+// Options are about a Keyboard.
+type Options struct {
+	Server *client.Client
+	// ID is the id of the execution.
+	ID string
+	// Writer identifies the Keyboard to the server, which counts the bytes of each writer separately.
+	Writer string
+	// Refused is called for keys that the command does not accept.
+	Refused func()
+	// Again reports whether another try may reach the server after an error.
+	Again func(error) bool
+}
+
+// Keyboard sends typed bytes to a command, each once.
+type Keyboard struct {
+	opts Options
 
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -40,14 +49,15 @@ type keyboard struct {
 	closed  bool // no more keys are typed or accepted
 }
 
-func newKeyboard(server *client.Client, id, writer string, refused func()) *keyboard {
-	k := &keyboard{server: server, id: id, writer: writer, refused: refused}
+// New returns a Keyboard without keys.
+func New(opts Options) *Keyboard {
+	k := &Keyboard{opts: opts}
 	k.changed = sync.NewCond(&k.mu)
 	return k
 }
 
-// read reads keys until the end of in or the detach keys, which are not passed on.
-func (k *keyboard) read(in io.Reader, keys detach.Keys) (detached bool) {
+// Read reads keys until the end of in or the detach keys, which are not passed on.
+func (k *Keyboard) Read(in io.Reader, keys detach.Keys) (detached bool) {
 	find := &detach.Detector{Keys: keys}
 	var held sync.Mutex // guards find
 	release := time.AfterFunc(detach.Patience, func() {
@@ -74,14 +84,14 @@ func (k *keyboard) read(in io.Reader, keys detach.Keys) (detached bool) {
 }
 
 // add queues keys to be sent. It waits while the queue is full.
-func (k *keyboard) add(keys []byte) {
+func (k *Keyboard) add(keys []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for len(k.typed) > maxTyped && !k.closed {
 		k.changed.Wait()
 	}
 	if k.closed && len(keys) > 0 {
-		k.refused()
+		k.opts.Refused()
 		return
 	}
 	k.typed = append(k.typed, keys...)
@@ -89,7 +99,7 @@ func (k *keyboard) add(keys []byte) {
 }
 
 // next waits for keys.
-func (k *keyboard) next() []byte {
+func (k *Keyboard) next() []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for len(k.typed) == 0 && !k.closed {
@@ -99,33 +109,33 @@ func (k *keyboard) next() []byte {
 }
 
 // sent removes n sent bytes.
-func (k *keyboard) sent(n int) {
+func (k *Keyboard) sent(n int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.typed = k.typed[n:]
 	k.changed.Broadcast()
 }
 
-// close ends all waits.
-func (k *keyboard) close() {
+// Close ends all waits.
+func (k *Keyboard) Close() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.closed = true
 	k.changed.Broadcast()
 }
 
-// send sends typed bytes until ctx is done or the command accepts no more. While the server is unreachable it retries.
+// Send sends typed bytes until ctx is done or the command accepts no more. While the server is unreachable it retries.
 // The error is that of a server that refuses.
-func (k *keyboard) send(ctx context.Context) error {
-	defer k.close()
-	defer context.AfterFunc(ctx, k.close)()
+func (k *Keyboard) Send(ctx context.Context) error {
+	defer k.Close()
+	defer context.AfterFunc(ctx, k.Close)()
 	var offset int64
 	for {
 		keys := k.next()
 		if len(keys) == 0 {
 			return nil
 		}
-		state, err := k.try(ctx, client.StdinWrite{Offset: offset, Writer: k.writer, Data: keys})
+		state, err := k.try(ctx, client.StdinWrite{Offset: offset, Writer: k.opts.Writer, Data: keys})
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -136,9 +146,9 @@ func (k *keyboard) send(ctx context.Context) error {
 			return fmt.Errorf("%w: stdin is at %d after %d bytes at %d",
 				client.ErrProtocol, state.Offset, len(keys), offset)
 		case errors.Is(err, reprise.ErrEnded):
-			k.refused()
+			k.opts.Refused()
 			return nil
-		case !undelivered(err) && !errors.Is(err, errSilent):
+		case !k.opts.Again(err) && !errors.Is(err, errSilent):
 			return err
 		default:
 			_ = backoff.Sleep(ctx, sendPause)
@@ -146,11 +156,11 @@ func (k *keyboard) send(ctx context.Context) error {
 	}
 }
 
-// try sends once, with retries for at most sendPatience.
-func (k *keyboard) try(ctx context.Context, w client.StdinWrite) (client.Stdin, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, sendPatience, errSilent)
+// try sends once, with retries for at most Patience.
+func (k *Keyboard) try(ctx context.Context, w client.StdinWrite) (client.Stdin, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, Patience, errSilent)
 	defer cancel()
-	return k.server.WriteStdinAt(ctx, k.id, w)
+	return k.opts.Server.WriteStdinAt(ctx, k.opts.ID, w)
 }
 
 var errSilent = errors.New("the server has not answered")
