@@ -12,8 +12,8 @@ import (
 type Face struct {
 	// Prefixes are what its paths begin with.
 	Prefixes []string
-	// Credential, if not nil, returns the credentials that a request shows by its header, which it may change. A request
-	// that shows none, or has Authorization, is identified as usual.
+	// Credential, if not nil, returns the credentials that a request shows by its header, which it may change. A
+	// request that shows none, or has Authorization, is identified as usual.
 	Credential func(http.Header) []string
 	// Allow and Expose list headers of requests and of responses, for pages of other origins that the server allows.
 	Allow, Expose string

@@ -1,11 +1,11 @@
 package e2b
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
+	"time"
 
 	"reprise"
 	"reprise/internal/execution"
@@ -205,7 +205,13 @@ func (a API) execute(x *web.Exchange) error {
 	if now, err := interpreter.Show(x.R.Context(), a.Host, x.Who.Tenant, i.ID); err == nil && now.Runs != nil {
 		c.line(map[string]any{"type": "number_of_executions", "execution_count": *now.Runs})
 	}
-	if err := c.run(x.R.Context(), reader); err != nil {
+	err = each(x.R.Context(), reader, time.Hour, func(e *reprise.Event) error {
+		c.event(e)
+		_, err := c.out.Write(c.lines)
+		c.lines = c.lines[:0]
+		return err
+	}, func() error { return nil })
+	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
 	return nil
@@ -214,7 +220,7 @@ func (a API) execute(x *web.Exchange) error {
 // coder writes the lines of a response.
 type coder struct {
 	out    *web.SteadyWriter
-	lines  []byte
+	lines  []byte // to be written
 	thrown bool
 }
 
@@ -224,36 +230,6 @@ func (c *coder) line(v any) {
 		panic(err) // text, numbers and JSON
 	}
 	c.lines = append(reprise.AppendJSONLine(c.lines, text), '\n')
-}
-
-func (c *coder) run(ctx context.Context, reader *reprise.Reader) error {
-	for {
-		changed := reader.Changed()
-		events, err := reader.Poll(ctx)
-		if errors.Is(err, reprise.ErrEnded) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		for e := range events.All() {
-			c.event(&e)
-		}
-		if len(c.lines) > 0 {
-			if _, err := c.out.Write(c.lines); err != nil {
-				return err
-			}
-			c.lines = c.lines[:0]
-		}
-		if events.Len() > 0 {
-			continue
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
 }
 
 // resultNames are the members of a result by the types of what it has.

@@ -1,6 +1,7 @@
 package e2b
 
 import (
+	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -9,12 +10,13 @@ import (
 	"strconv"
 	"time"
 
+	"reprise"
 	"reprise/internal/problem"
 	"reprise/internal/web"
 )
 
-// streamType is the media type of a stream of messages in JSON, each in an envelope: a byte of flags, the length in four
-// bytes, and the message. The last envelope of a response says how the stream has ended.
+// streamType is the media type of a stream of messages in JSON, each in an envelope: a byte of flags, the length in
+// four bytes, and the message. The last envelope of a response says how the stream has ended.
 const (
 	streamType = "application/connect+json"
 	flagEnd    = 2
@@ -111,4 +113,39 @@ func (s *sender) end(err error) error {
 	}
 	_, err = s.out.Write(envelope(flagEnd, last))
 	return err
+}
+
+// each calls f with the events of a reader until the stream has ended, and idle every so often while there are none.
+func each(ctx context.Context, reader *reprise.Reader, every time.Duration, f func(*reprise.Event) error,
+	idle func() error,
+) error {
+	alive := time.NewTicker(every)
+	defer alive.Stop()
+	for {
+		changed := reader.Changed()
+		events, err := reader.Poll(ctx)
+		if errors.Is(err, reprise.ErrEnded) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for e := range events.All() {
+			if err := f(&e); err != nil {
+				return err
+			}
+		}
+		if events.Len() > 0 {
+			continue
+		}
+		select {
+		case <-changed:
+		case <-alive.C:
+			if err := idle(); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }

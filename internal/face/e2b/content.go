@@ -53,11 +53,11 @@ func (a API) upload(x *web.Exchange) error {
 	list := []written{}
 	for {
 		part, err := parts.NextPart()
-		if errors.Is(err, io.EOF) {
+		if errors.Is(err, io.EOF) && len(list) > 0 {
 			return x.Answer(http.StatusOK, list)
 		}
 		if err != nil {
-			return invalid("the form did not arrive whole")
+			return invalid("a form with a part file is needed, and it did not arrive whole")
 		}
 		if part.FormName() != "file" {
 			continue

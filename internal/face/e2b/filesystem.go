@@ -27,8 +27,9 @@ type entryInfo struct {
 }
 
 // fileTypes are the types of files in the protocol; others have none.
-var fileTypes = map[files.Type]string{
-	files.TypeFile: "FILE_TYPE_FILE", files.TypeDirectory: "FILE_TYPE_DIRECTORY", files.TypeSymlink: "FILE_TYPE_SYMLINK",
+var fileTypes = map[string]string{
+	files.TypeFile: "FILE_TYPE_FILE", files.TypeDirectory: "FILE_TYPE_DIRECTORY",
+	files.TypeSymlink: "FILE_TYPE_SYMLINK",
 }
 
 // tree is the files of the server as one sender sees them: by absolute paths.
@@ -78,7 +79,7 @@ func (t *tree) info(f *files.File) entryInfo {
 }
 
 // permissions returns a mode as "ls -l" prints it.
-func permissions(kind files.Type, mode uint64) string {
+func permissions(kind string, mode uint64) string {
 	text := []byte("-rwxrwxrwx")
 	switch kind {
 	case files.TypeDirectory:

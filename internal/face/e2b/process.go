@@ -1,17 +1,13 @@
 package e2b
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"reprise"
 	"reprise/internal/execution"
@@ -282,8 +278,8 @@ func (a API) connect(x *web.Exchange) error {
 	return a.follow(x, &e, on, at, has)
 }
 
-// follow sends the events of an execution from a position to its end. A response that cannot be finished is cut, so that
-// no client takes it for whole.
+// follow sends the events of an execution from a position to its end. A response that cannot be finished is cut, so
+// that no client takes it for whole.
 func (a API) follow(x *web.Exchange, e *execution.Execution, on *reprise.Stream, at reprise.Position, has seen) error {
 	reader, err := on.Reader(x.R.Context(), at)
 	if err != nil {
@@ -296,7 +292,12 @@ func (a API) follow(x *web.Exchange, e *execution.Execution, on *reprise.Stream,
 	s := begin(x)
 	err = s.send(message{processEvent{Start: &startEvent{pid}}})
 	if err == nil {
-		err = s.run(x.R.Context(), reader, e.TTY != nil, has)
+		err = each(x.R.Context(), reader, s.keepAlive, func(event *reprise.Event) error {
+			return s.event(event, e.TTY != nil, &has)
+		}, func() error { return s.send(message{processEvent{KeepAlive: &nothing{}}}) })
+	}
+	if err == nil {
+		err = s.end(nil)
 	}
 	if _, lost := errors.AsType[*reprise.WindowError](err); lost {
 		err = s.end(errLost)
@@ -305,39 +306,6 @@ func (a API) follow(x *web.Exchange, e *execution.Execution, on *reprise.Stream,
 		panic(http.ErrAbortHandler)
 	}
 	return nil
-}
-
-// run sends events until the process has ended.
-func (s *sender) run(ctx context.Context, reader *reprise.Reader, tty bool, has seen) error {
-	alive := time.NewTicker(s.keepAlive)
-	defer alive.Stop()
-	for {
-		changed := reader.Changed()
-		events, err := reader.Poll(ctx)
-		if errors.Is(err, reprise.ErrEnded) {
-			return s.end(nil)
-		}
-		if err != nil {
-			return err
-		}
-		for e := range events.All() {
-			if err := s.event(&e, tty, &has); err != nil {
-				return err
-			}
-		}
-		if events.Len() > 0 {
-			continue
-		}
-		select {
-		case <-changed:
-		case <-alive.C:
-			if err := s.send(message{processEvent{KeepAlive: &nothing{}}}); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
 }
 
 // event sends an event of the execution, if the client reads such ones.
@@ -424,87 +392,6 @@ func ended(err error) error {
 		return &refusal{codeNotFound, "the process has ended"}
 	}
 	return err
-}
-
-type input struct {
-	Stdin []byte `json:"stdin"`
-	Pty   []byte `json:"pty"`
-}
-
-// write writes to the stdin of a process.
-func (a API) write(x *web.Exchange, id string, in *input, eof bool) error {
-	data := in.Stdin
-	if data == nil {
-		data = in.Pty
-	}
-	_, err := a.Host.WriteStdin(x.R.Context(), x.Who.Tenant, id, execution.StdinWrite{
-		Offset: -1, Data: bytes.NewReader(data), EOF: eof,
-	})
-	return ended(err)
-}
-
-func (a API) sendInput(x *web.Exchange, q *struct {
-	Process selector `json:"process"`
-	Input   input    `json:"input"`
-},
-) (any, error) {
-	id, err := a.use(x, identity.ScopeRun, &q.Process)
-	if err != nil {
-		return nil, err
-	}
-	return nothing{}, a.write(x, id, &q.Input, false)
-}
-
-func (a API) closeStdin(x *web.Exchange, q *struct {
-	Process selector `json:"process"`
-},
-) (any, error) {
-	id, err := a.use(x, identity.ScopeRun, &q.Process)
-	if err != nil {
-		return nil, err
-	}
-	return nothing{}, a.write(x, id, &input{}, true)
-}
-
-// streamInput writes what comes, until the request ends.
-func (a API) streamInput(x *web.Exchange) error {
-	body, err := x.Body(1 << 40)
-	if err != nil {
-		return err
-	}
-	id := ""
-	for {
-		var q struct {
-			Start *struct {
-				Process selector `json:"process"`
-			} `json:"start"`
-			Data *struct {
-				Input input `json:"input"`
-			} `json:"data"`
-		}
-		switch err := readEnvelope(body, &q); {
-		case errors.Is(err, io.EOF):
-			s := begin(x)
-			if err = s.send(nothing{}); err == nil {
-				err = s.end(nil)
-			}
-			return err
-		case err != nil:
-			return err
-		}
-		switch {
-		case q.Start != nil:
-			if id, err = a.use(x, identity.ScopeRun, &q.Start.Process); err != nil {
-				return err
-			}
-		case q.Data != nil && id == "":
-			return invalid("the first message names the process")
-		case q.Data != nil:
-			if err := a.write(x, id, &q.Data.Input, false); err != nil {
-				return err
-			}
-		}
-	}
 }
 
 func (a API) update(x *web.Exchange, q *struct {

@@ -109,7 +109,8 @@ func (a API) killSandbox(x *web.Exchange) error {
 	if !x.Who.MayOn(identity.ScopeControl, id) {
 		return &refusal{codeNotFound, "there is no sandbox of this name"}
 	}
-	if err := a.Host.RemoveSession(x.R.Context(), x.Who.Tenant, id); err != nil && !errors.Is(err, reprise.ErrNotFound) {
+	err = a.Host.RemoveSession(x.R.Context(), x.Who.Tenant, id)
+	if err != nil && !errors.Is(err, reprise.ErrNotFound) {
 		return err
 	}
 	return x.Done()

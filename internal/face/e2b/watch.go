@@ -1,7 +1,6 @@
 package e2b
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"reprise"
+	"reprise/client"
 	"reprise/internal/files"
 	"reprise/internal/web"
 )
@@ -29,7 +29,8 @@ type (
 
 // eventTypes are the types of changes in the protocol.
 var eventTypes = map[string]string{
-	files.EventCreated: "EVENT_TYPE_CREATE", files.EventModified: "EVENT_TYPE_WRITE", files.EventRemoved: "EVENT_TYPE_REMOVE",
+	files.EventCreated: "EVENT_TYPE_CREATE", files.EventModified: "EVENT_TYPE_WRITE",
+	files.EventRemoved: "EVENT_TYPE_REMOVE",
 }
 
 // watchDir answers with the changes in a directory, from now on.
@@ -61,7 +62,17 @@ func (a API) watchDir(x *web.Exchange) error {
 	s := begin(x)
 	err = s.send(watchMessage{Start: &nothing{}})
 	if err == nil {
-		err = s.watch(x.R.Context(), reader, w.Path)
+		err = each(x.R.Context(), reader, s.keepAlive, func(e *reprise.Event) error {
+			for _, change := range changes(e, w.Path) {
+				if err := s.send(watchMessage{Filesystem: &change}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, func() error { return s.send(watchMessage{KeepAlive: &nothing{}}) })
+	}
+	if err == nil {
+		err = s.end(&refusal{codeNotFound, "the directory is not watched any more"})
 	}
 	if err != nil {
 		panic(http.ErrAbortHandler)
@@ -69,45 +80,10 @@ func (a API) watchDir(x *web.Exchange) error {
 	return nil
 }
 
-// watch sends the changes in the directory at a path.
-func (s *sender) watch(ctx context.Context, reader *reprise.Reader, at string) error {
-	alive := time.NewTicker(s.keepAlive)
-	defer alive.Stop()
-	for {
-		changed := reader.Changed()
-		events, err := reader.Poll(ctx)
-		if errors.Is(err, reprise.ErrEnded) {
-			return s.end(&refusal{codeNotFound, "the directory is not watched any more"})
-		}
-		if err != nil {
-			return err
-		}
-		for e := range events.All() {
-			for _, change := range changes(&e, at) {
-				if err := s.send(watchMessage{Filesystem: &change}); err != nil {
-					return err
-				}
-			}
-		}
-		if events.Len() > 0 {
-			continue
-		}
-		select {
-		case <-changed:
-		case <-alive.C:
-			if err := s.send(watchMessage{KeepAlive: &nothing{}}); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
 // changes returns what an event of the watch of a directory is in the protocol. A move is two: of the old name, and of
 // the new one.
 func changes(e *reprise.Event, at string) []fileEvent {
-	var c files.Change
+	var c client.FileChange
 	if json.Unmarshal(e.Data, &c) != nil || c.Path == "" {
 		return nil
 	}
