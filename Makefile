@@ -86,6 +86,7 @@ clients: ## every client through the suite of reprise check-client: cut at every
 faces: ## SDKs of other systems, unchanged, through cuts and a SIGKILL of the server
 	examples/faces/execd.sh
 	examples/faces/durable.sh
+	examples/faces/e2b.sh
 	examples/relay.sh
 
 .PHONY: rust-client

@@ -111,3 +111,15 @@ func (r *Roots) Absolute(p string) string {
 
 // Names returns the names of the roots in order.
 func (r *Roots) Names() []string { return slices.Sorted(maps.Keys(r.byName)) }
+
+// Absolute returns the absolute path that p stands for: a tilde at its beginning is home, and dir is the directory of a
+// relative path.
+func Absolute(dir, home, p string) string {
+	if p == "~" || strings.HasPrefix(p, "~/") {
+		p = home + p[1:]
+	}
+	if path.IsAbs(p) {
+		return p
+	}
+	return path.Join(dir, p)
+}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"reprise/internal/face/durable"
+	"reprise/internal/face/e2b"
 	"reprise/internal/face/execd"
 	"reprise/internal/web"
 )
@@ -23,6 +24,7 @@ var faces = map[string]struct {
 	open   func(n *Node, prefix string) (web.Part, error)
 }{
 	"durable": {"/v1/stream", newDurable},
+	"e2b":     {"/e2b", newE2B},
 	"execd":   {"/execd", newExecd},
 }
 
@@ -58,20 +60,32 @@ func newDurable(n *Node, prefix string) (web.Part, error) {
 	}, nil
 }
 
+// newE2B makes the face for the SDKs of E2B.
+func newE2B(n *Node, prefix string) (web.Part, error) {
+	dir, home, err := n.directories()
+	return e2b.API{Prefix: prefix, Log: n.log, Host: n.host, Reads: n.reads, Files: n.files, Dir: dir, Home: home}, err
+}
+
 // newExecd makes the face for the SDKs of OpenSandbox.
 func newExecd(n *Node, prefix string) (web.Part, error) {
-	a := execd.API{Prefix: prefix, Host: n.host, Reads: n.reads, Files: n.files, Dir: n.Executions.Dir, Shell: "sh"}
+	a := execd.API{Prefix: prefix, Host: n.host, Reads: n.reads, Files: n.files, Shell: "sh"}
 	if _, err := exec.LookPath("bash"); err == nil {
 		a.Shell = "bash"
 	}
 	var err error
-	if a.Dir == "" {
-		if a.Dir, err = os.Getwd(); err != nil {
-			return nil, err
+	a.Dir, a.Home, err = n.directories()
+	return a, err
+}
+
+// directories returns the directory of commands, and that of the user.
+func (n *Node) directories() (dir, home string, err error) {
+	if dir = n.Executions.Dir; dir == "" {
+		if dir, err = os.Getwd(); err != nil {
+			return "", "", err
 		}
 	}
-	if a.Home, err = os.UserHomeDir(); err != nil {
-		a.Home = a.Dir
+	if home, err = os.UserHomeDir(); err != nil {
+		home = dir
 	}
-	return a, nil
+	return dir, home, nil
 }

@@ -88,7 +88,7 @@ func (m *Mux) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	m.AllowWrite(w)
 	if face := recordOf(w).face; face != nil && face.Refuse != nil {
 		recordOf(w).NoteProblem(p.Code)
-		face.Refuse(w, err, &p)
+		face.Refuse(w, r, err, &p)
 		return
 	}
 	_ = problem.Write(w, p)

@@ -12,14 +12,14 @@ import (
 type Face struct {
 	// Prefixes are what its paths begin with.
 	Prefixes []string
-	// Credential is the header of a credential, "" for none. A request without it, or with Authorization, is identified
-	// as usual.
-	Credential string
+	// Credential, if not nil, returns the credentials that a request shows by its header, which it may change. A
+	// request that shows none, or has Authorization, is identified as usual.
+	Credential func(http.Header) []string
 	// Allow and Expose list headers of requests and of responses, for pages of other origins that the server allows.
 	Allow, Expose string
 	// Refuse answers a request that is refused because of err. p is its problem; status and Retry-After are those of p
 	// unless the other system has its own. Default: as our own API does.
-	Refuse func(w http.ResponseWriter, err error, p *problem.Problem)
+	Refuse func(w http.ResponseWriter, r *http.Request, err error, p *problem.Problem)
 }
 
 // AddFace makes the paths below the prefixes of f those of a Face. They are added by Handle.
@@ -31,8 +31,11 @@ func (m *Mux) turn(rec *record, r *http.Request) {
 		for _, prefix := range f.Prefixes {
 			if strings.HasPrefix(r.URL.Path, prefix) {
 				rec.face = f
+				if f.Credential == nil {
+					return
+				}
 				// One that is there twice is none: see httpserver.RepeatedHeader.
-				if shown := r.Header.Values(f.Credential); len(shown) == 1 && r.Header.Get("Authorization") == "" {
+				if shown := f.Credential(r.Header); len(shown) == 1 && r.Header.Get("Authorization") == "" {
 					r.Header.Set("Authorization", "Bearer "+shown[0])
 				}
 				return

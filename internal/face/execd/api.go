@@ -45,8 +45,12 @@ const lifecycle = "/v1/sandboxes/"
 
 // Routes implements web.Part.
 func (a API) Routes(m *web.Mux) {
-	m.AddFace(&web.Face{Prefixes: []string{a.Prefix + "/"}, Credential: tokenHeader, Refuse: refuse})
-	m.AddFace(&web.Face{Prefixes: []string{lifecycle}, Credential: apiKeyHeader, Refuse: refuse})
+	for prefix, header := range map[string]string{a.Prefix + "/": tokenHeader, lifecycle: apiKeyHeader} {
+		m.AddFace(&web.Face{
+			Prefixes: []string{prefix}, Refuse: refuse,
+			Credential: func(h http.Header) []string { return h.Values(header) },
+		})
+	}
 	m.Handle("GET", lifecycle+"{id}/endpoints/{port}", identity.ScopeRead, nil, a.endpoint, web.AnyQuery)
 	const read, run, control = identity.ScopeRead, identity.ScopeRun, identity.ScopeControl
 	for _, rt := range []struct {
@@ -190,7 +194,7 @@ func asCode(err error, status int, code string) error {
 }
 
 // refuse implements Refuse of web.Face.
-func refuse(w http.ResponseWriter, err error, p *problem.Problem) {
+func refuse(w http.ResponseWriter, _ *http.Request, err error, p *problem.Problem) {
 	status, code := p.Status, ""
 	if known, ok := errors.AsType[*refusal](err); ok {
 		code = known.code

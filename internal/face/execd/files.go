@@ -55,10 +55,7 @@ func (t *tree) locate(p string) (string, error) {
 	if p == "" {
 		return "", missing("path")
 	}
-	if p = t.api.fromHome(p); !path.IsAbs(p) {
-		p = path.Join(t.api.Dir, p)
-	}
-	if at, ok := t.Locate(p); ok {
+	if at, ok := t.Locate(files.Absolute(t.api.Dir, t.api.Home, p)); ok {
 		return at, nil
 	}
 	return "", &refusal{http.StatusNotFound, codeNoFile, fmt.Sprintf("%s is in no directory that the server offers", p)}
