@@ -218,3 +218,4 @@ bench: ## every performance target beside its limit, and that nothing became slo
 bench-quick: ## that the benchmarks run, and that nothing is lost or doubled
 	cd bench && go run ./report -quick
 	cd bench && go run ./path -store memory -requests 500 -rounds 20 -readers 50
+	cd bench && go run ./growth -quick

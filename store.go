@@ -177,6 +177,24 @@ type ListQuery struct {
 	After string
 	// Limit is the most streams to return, 1 to 1,000.
 	Limit int
+	// Open leaves out the streams that have ended, and Labels those without all of these labels. A Store may list them
+	// all the same; Log.List does not return them. With Open or Labels, a page may have fewer streams than Limit, or
+	// none, although there are more.
+	Open   bool
+	Labels map[string]string
+}
+
+// Takes reports whether Open and Labels take a stream.
+func (q *ListQuery) Takes(info *StreamInfo) bool {
+	if q.Open && info.End != nil {
+		return false
+	}
+	for k, v := range q.Labels {
+		if has, ok := info.Config.Labels[k]; !ok || has != v {
+			return false
+		}
+	}
+	return true
 }
 
 // ListPage is the answer of Store.List.

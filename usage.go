@@ -380,9 +380,12 @@ func (l *Log) listBounded(ctx context.Context, q ListQuery) (page ListPage, err 
 			return ListPage{}, err
 		}
 		for i := range part.Streams {
-			size += part.Streams[i].Overhead()
+			if q.Takes(&part.Streams[i]) {
+				size += part.Streams[i].Overhead()
+				page.Streams = append(page.Streams, part.Streams[i])
+			}
 		}
-		page.Streams, page.Next = append(page.Streams, part.Streams...), part.Next
+		page.Next = part.Next
 		left := limit - len(page.Streams)
 		if part.Next == "" || left <= 0 || size >= listBytes {
 			return page, nil

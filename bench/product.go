@@ -18,6 +18,8 @@ import (
 // address and the folder of its data.
 type product struct {
 	binary string
+	args   []string // of the command line
+	dir    string   // of the data
 	cmd    *exec.Cmd
 	addr   string // host and port
 	token  string
@@ -55,19 +57,20 @@ func startVerb(ctx context.Context, verb, store string, flags ...string) (*produ
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, binary, append([]string{
+	p := &product{binary: binary, dir: dir, remove: remove, args: append([]string{
 		verb, "--listen", "127.0.0.1:0", "--data", dir, "--store", store, "--log-level", "error",
-	}, flags...)...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.Stderr = os.Stderr
-	p := &product{binary: binary, cmd: cmd, remove: remove}
-	if err := p.start(dir); err != nil {
+	}, flags...)}
+	if err := p.start(ctx); err != nil {
 		return nil, errors.Join(err, remove())
 	}
 	return p, nil
 }
 
-func (p *product) start(dir string) error {
+// start starts the server, which lasts as long as ctx.
+func (p *product) start(ctx context.Context) error {
+	p.cmd = exec.CommandContext(ctx, p.binary, p.args...)
+	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
+	p.cmd.Stderr = os.Stderr
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -85,7 +88,7 @@ func (p *product) start(dir string) error {
 		if err != nil {
 			return errors.Join(err, p.stop())
 		}
-		token, err := os.ReadFile(filepath.Join(dir, "token"))
+		token, err := os.ReadFile(filepath.Join(p.dir, "token"))
 		if err != nil {
 			return errors.Join(err, p.stop())
 		}

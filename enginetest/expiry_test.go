@@ -238,3 +238,55 @@ func TestListsAreBoundedInBytes(t *testing.T) {
 		}
 	})
 }
+
+// TestListsHaveWhatIsAskedForAlone: with conditions, pages have the streams that meet all of them as they are now,
+// whether the store knows of conditions or lists everything.
+func TestListsHaveWhatIsAskedForAlone(t *testing.T) {
+	eachStore(t, func(t *testing.T, store reprise.Store) {
+		log := openLog(t, store, nil)
+		const streams = 60
+		var found [streams]int // how many conditions have found the stream
+		for i := range streams {
+			config := reprise.StreamConfig{Labels: map[string]string{"third": fmt.Sprint(i % 3)}}
+			s, _, err := log.Create(t.Context(), named(fmt.Sprint("s", i)), config)
+			check(t, err)
+			if i%2 == 0 {
+				_, err = s.End(t.Context(), "completed", reprise.Event{})
+				check(t, err)
+			}
+		}
+		for _, q := range []reprise.ListQuery{
+			{Open: true, Limit: 7},
+			{Labels: map[string]string{"third": "1"}, Limit: 1000},
+			{Open: true, Labels: map[string]string{"third": "1"}, Limit: 1},
+			{Labels: map[string]string{"third": "1", "half": "1"}, Limit: 10},
+		} {
+			q.Tenant = reprise.DefaultTenant
+			for {
+				page, err := log.List(t.Context(), q)
+				check(t, err)
+				for _, info := range page.Streams {
+					var i int
+					_, err := fmt.Sscanf(info.Key.Name, "s%d", &i)
+					check(t, err)
+					found[i]++
+				}
+				if q.After = page.Next; q.After == "" {
+					break
+				}
+			}
+		}
+		for i, n := range found {
+			want := 0
+			if i%2 == 1 {
+				want++
+			}
+			if i%3 == 1 {
+				want += 1 + i%2
+			}
+			if n != want {
+				t.Errorf("stream %d is found %d times, want %d", i, n, want)
+			}
+		}
+	})
+}

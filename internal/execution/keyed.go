@@ -179,13 +179,8 @@ func (h *Host) freeKey(ctx context.Context, id reprise.StreamKey) error {
 // endKeys ends the streams of keys whose executions have ended without that, because a server died in between, and
 // removes those that were made for an execution which was never started.
 func (h *Host) endKeys(ctx context.Context) error {
-	query := reprise.ListQuery{Namespace: keyNamespace}
-	return eachStream(ctx, h.log, query, func(info *reprise.StreamInfo) error {
-		if info.End != nil {
-			return nil
-		}
-		return h.tidyKey(ctx, info)
-	})
+	query := reprise.ListQuery{Namespace: keyNamespace, Open: true}
+	return eachStream(ctx, h.log, query, func(info *reprise.StreamInfo) error { return h.tidyKey(ctx, info) })
 }
 
 // tidyKey is endKeys for one key, as it was listed.

@@ -63,16 +63,10 @@ func (h *Host) List(ctx context.Context, tenant reprise.Tenant, q ListQuery) (Li
 		return h.listExpired(ctx, tenant, &q, ListPage{}, below)
 	}
 	page, size := ListPage{Next: q.After}, int64(0)
-	of := reprise.ListQuery{Tenant: tenant, Namespace: Namespace}
-	if q.takesAll() {
-		of.Limit = q.Limit
-	}
-	match := func(info *reprise.StreamInfo) (x Execution, ok bool) {
-		if q.mayMatch(info) {
-			x = h.view(info, h.find(info.Key))
-			ok = q.matches(&x)
-		}
-		return x, ok
+	of := q.streams(tenant)
+	match := func(info *reprise.StreamInfo) (Execution, bool) {
+		x := h.view(info, h.find(info.Key))
+		return x, q.matches(&x)
 	}
 	for {
 		of.After = page.Next
@@ -174,23 +168,20 @@ func (h *Host) onlyRemembered(ctx context.Context, tenant reprise.Tenant, q *Lis
 	return x, err == nil && found.found != nil && found.found.Life == r.Life, err
 }
 
-// takesAll reports whether every execution matches.
-func (q *ListQuery) takesAll() bool {
-	return q.Session == "" && q.Status == "" && len(q.Labels) == 0 && q.Allowed == nil
-}
-
-// mayMatch is false for most of the streams whose executions do not match: making an execution of a stream takes ten
-// times as long.
-func (q *ListQuery) mayMatch(info *reprise.StreamInfo) bool {
-	if q.Status != "" && (q.Status == StatusEnded) != (info.End != nil) {
-		return false
-	}
+// streams selects the streams of executions that may match.
+func (q *ListQuery) streams(tenant reprise.Tenant) reprise.ListQuery {
+	of := reprise.ListQuery{Tenant: tenant, Namespace: Namespace, Labels: map[string]string{}}
+	of.Open = q.Status == StatusQueued || q.Status == StatusRunning
 	for k, v := range q.Labels {
-		if has, ok := info.Config.Labels[labelPrefix+k]; !ok || has != v {
-			return false
-		}
+		of.Labels[labelPrefix+k] = v
 	}
-	return true
+	if q.Session != "" {
+		of.Labels[labelSession] = q.Session
+	}
+	if q.Allowed == nil {
+		of.Limit = q.Limit // most of them match
+	}
+	return of
 }
 
 func (q *ListQuery) matches(x *Execution) bool {

@@ -83,10 +83,9 @@ func (h *Host) forgotten(ctx context.Context, info *reprise.StreamInfo) error {
 // unended are the streams of all tenants' executions that have no end.
 func (h *Host) unended(ctx context.Context) ([]reprise.StreamInfo, error) {
 	var open []reprise.StreamInfo
-	err := eachStream(ctx, h.log, reprise.ListQuery{Namespace: Namespace}, func(info *reprise.StreamInfo) error {
-		if info.End == nil {
-			open = append(open, *info)
-		}
+	query := reprise.ListQuery{Namespace: Namespace, Open: true}
+	err := eachStream(ctx, h.log, query, func(info *reprise.StreamInfo) error {
+		open = append(open, *info)
 		return nil
 	})
 	return open, err

@@ -59,10 +59,16 @@ func (x *Index) Remove(key reprise.StreamKey, number uint64) {
 	}
 }
 
+// maxLooked bounds the streams that a page looks at, since the caller holds a lock.
+const maxLooked = 10_000
+
 // Page returns the numbers of the streams of a page, the newest first, and reprise.ListPage.Next. newest is the highest
-// number that a stream ever had. The error wraps reprise.ErrInvalid if no page has given q.After. The cost is O(log n),
-// and O(1) for each stream of the page.
-func (x *Index) Page(q reprise.ListQuery, newest uint64) (numbers []uint64, next string, err error) {
+// number that a stream ever had; takes is called for q.Open and q.Labels, which decide as reprise.ListQuery.Takes. The
+// error wraps reprise.ErrInvalid if no page has given q.After. The cost is O(log n), and O(1) for each stream of the
+// page and each that is left out.
+func (x *Index) Page(q reprise.ListQuery, newest uint64, takes func(number uint64) bool) (
+	numbers []uint64, next string, err error,
+) {
 	below := newest + 1
 	if q.After != "" {
 		n, err := strconv.ParseUint(q.After, 10, 64)
@@ -79,7 +85,14 @@ func (x *Index) Page(q reprise.ListQuery, newest uint64) (numbers []uint64, next
 	if o == nil {
 		return nil, "", nil
 	}
+	all, looked := !q.Open && len(q.Labels) == 0, 0
 	for number := range o.before(below) {
+		if looked++; !all && !takes(number) {
+			if looked >= maxLooked {
+				return numbers, strconv.FormatUint(number, 10), nil
+			}
+			continue
+		}
 		if len(numbers) == q.Limit {
 			return numbers, strconv.FormatUint(numbers[len(numbers)-1], 10), nil
 		}

@@ -53,7 +53,7 @@ func TestPagesHaveEveryStreamOnce(t *testing.T) {
 		for _, q.Limit = range []int{1, 7, 256, 1000} {
 			var got []uint64
 			for q.After = ""; ; {
-				numbers, next, err := x.Page(q, newest)
+				numbers, next, err := x.Page(q, newest, nil)
 				if err != nil || len(numbers) > q.Limit {
 					t.Fatalf("%+v: %d streams, %v", q, len(numbers), err)
 				}
@@ -68,8 +68,41 @@ func TestPagesHaveEveryStreamOnce(t *testing.T) {
 		}
 	}
 	for _, after := range []string{"0", "3001", "01", "-1", "x", "1 "} {
-		if _, _, err := x.Page(reprise.ListQuery{After: after, Limit: 1}, newest); !errors.Is(err, reprise.ErrInvalid) {
+		_, _, err := x.Page(reprise.ListQuery{After: after, Limit: 1}, newest, nil)
+		if !errors.Is(err, reprise.ErrInvalid) {
 			t.Errorf("after %q: %v", after, err)
+		}
+	}
+}
+
+// TestPagesLeaveOutWhatIsNotTaken: pages with conditions have every stream that is taken once, and look at a bounded
+// number of others.
+func TestPagesLeaveOutWhatIsNotTaken(t *testing.T) {
+	const streams = 3*maxLooked + 5
+	var x Index
+	for number := range uint64(streams) {
+		x.Add(reprise.StreamKey{Tenant: "t", Name: fmt.Sprint(number)}, number+1)
+	}
+	for _, every := range []uint64{1, 3, maxLooked - 1, maxLooked, maxLooked + 1, streams, streams + 1} {
+		q := reprise.ListQuery{Tenant: "t", Open: true, Limit: 100}
+		var got []uint64
+		for {
+			looked := 0
+			numbers, next, err := x.Page(q, streams, func(number uint64) bool {
+				looked++
+				return number%every == 0
+			})
+			if err != nil || len(numbers) > q.Limit || looked > maxLooked {
+				t.Fatalf("every %d: %d streams of %d, %v", every, len(numbers), looked, err)
+			}
+			got = append(got, numbers...)
+			if q.After = next; next == "" {
+				break
+			}
+		}
+		slices.Reverse(got)
+		if uint64(len(got)) != streams/every || !slices.IsSorted(got) {
+			t.Errorf("every %d: %d streams, want %d", every, len(got), streams/every)
 		}
 	}
 }
@@ -85,7 +118,7 @@ func TestNumbersFarApart(t *testing.T) {
 	for len(numbers) > 0 {
 		want := slices.Clone(numbers)
 		slices.Reverse(want)
-		if got, _, err := x.Page(reprise.ListQuery{Limit: 100}, 1<<60); !slices.Equal(got, want) {
+		if got, _, err := x.Page(reprise.ListQuery{Limit: 100}, 1<<60, nil); !slices.Equal(got, want) {
 			t.Errorf("%d, %v, want %d", got, err, want)
 		}
 		i := len(numbers) / 2

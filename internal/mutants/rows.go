@@ -75,14 +75,24 @@ var rowMutants = []mutant{
 	},
 	{
 		name: "a page of executions lists a thousand streams", rule: "docs/performance.md, G3",
-		file: "internal/execution/list.go", old: "		of.Limit = q.Limit\n", new: "",
+		file: "internal/execution/list.go",
+		old:  "		of.Limit = q.Limit // most", new: "		_ = q.Limit // most",
 		pkg: "./internal/execution", run: "TestListReadsNoMoreThanItReturns",
 	},
 	{
-		name: "a search by status leaves out what matches", rule: "docs/performance.md, G3",
-		file: "internal/execution/list.go",
-		old:  "(q.Status == StatusEnded) != (info.End != nil)", new: "info.End == nil",
-		pkg: "./internal/execution", run: "TestListReadsNoMoreThanItReturns",
+		name: "a list has what a store does not leave out", rule: "decision 83",
+		file: "usage.go", old: "if q.Takes(&part.Streams[i]) {", new: "if true {",
+		pkg: "./enginetest", run: "TestListsHaveWhatIsAskedForAlone",
+	},
+	{
+		name: "a page looks at all streams under the lock", rule: "decision 83",
+		file: "internal/listing/index.go", old: "if looked >= maxLooked {", new: "if false {",
+		pkg: "./internal/listing", run: "TestPagesLeaveOutWhatIsNotTaken",
+	},
+	{
+		name: "labels are looked for among encrypted ones", rule: "decision 83",
+		file: "store/storewrap/encrypt.go", old: "	q.Labels = nil // they", new: "	// they",
+		pkg: "./store/storewrap", run: "TestEncryptedStoreKeepsContract",
 	},
 	{
 		name: "a stream is ended as idle after an append", rule: "G4, row 10",

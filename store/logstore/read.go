@@ -209,7 +209,14 @@ func (s *Store) List(ctx context.Context, q reprise.ListQuery) (_ reprise.ListPa
 	defer s.use.Leave()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	ids, next, err := s.index.Page(q, s.lastID)
+	ids, next, err := s.index.Page(q, s.lastID, func(id uint64) bool {
+		st := s.byID[id]
+		info := reprise.StreamInfo{End: st.end}
+		if st.config != nil {
+			info.Config = *st.config
+		}
+		return q.Takes(&info)
+	})
 	if err != nil {
 		return reprise.ListPage{}, err
 	}

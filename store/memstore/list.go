@@ -13,7 +13,10 @@ func (s *Store) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage
 		return reprise.ListPage{}, err
 	}
 	defer s.mu.RUnlock()
-	numbers, next, err := s.index.Page(q, s.created)
+	numbers, next, err := s.index.Page(q, s.created, func(number uint64) bool {
+		info := s.numbers[number].summary()
+		return q.Takes(&info)
+	})
 	if err != nil {
 		return reprise.ListPage{}, err
 	}

@@ -2,6 +2,7 @@ package sqlitestore
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -314,8 +315,8 @@ func unmarshalConfig(text []byte) (_ reprise.StreamConfig, revision uint64, err 
 		out.Labels = make(map[string]string, len(c.Labels))
 	}
 	for k, v := range c.Labels {
-		var key []byte
-		if _, err := fmt.Sscanf(k, "%x", &key); err != nil {
+		key, err := hex.DecodeString(k)
+		if err != nil {
 			return out, 0, errDamaged
 		}
 		out.Labels[string(key)] = string(v)

@@ -69,6 +69,9 @@ func selectStreams(conn *sqlite.Conn, q *reprise.ListQuery, before int64) (list 
 	if !q.AllNamespaces {
 		query += ` AND namespace = ?4`
 	}
+	if q.Open { // the labels in rows may be older than those in memory
+		query += ` AND ended IS NULL`
+	}
 	stmt, err := conn.Prepare(query + ` ORDER BY id DESC LIMIT ?2`)
 	if err != nil {
 		return nil, err

@@ -357,6 +357,17 @@ var brokenStores = []brokenStore{
 			return found, err
 		}
 	}},
+	{"list takes no label for those that another has", "list/with conditions", func(b *broken) {
+		b.list = func(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
+			page, err := b.session.List(ctx, q)
+			if q.Labels != nil {
+				page.Streams = slices.DeleteFunc(page.Streams, func(info reprise.StreamInfo) bool {
+					return info.Config.Labels["half"] == "0"
+				})
+			}
+			return page, err
+		}
+	}},
 	{"list shows the oldest first", "list/newest first", func(b *broken) {
 		b.list = func(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
 			page, err := b.session.List(ctx, q)

@@ -17,6 +17,7 @@ const (
 	ruleListAfter   = "A text that no List returned must be refused with ErrInvalid."
 	ruleListNext    = "Next is the value for ListQuery.After; it is \"\" on the last page."
 	ruleListScope   = "Tenant is the owner of the listed streams; \"\" lists those of all tenants."
+	ruleListTakes   = "Open leaves out the streams that have ended, and Labels those without all of these labels."
 	ruleListNames   = "Namespace is the exact namespace of the names, or \"\" for names without one."
 )
 
@@ -71,6 +72,7 @@ var listChecks = []check{
 		again := e.create("gone")
 		e.listed(everything, again.state(), last.state(), first.state())
 	}},
+	{name: "with conditions", rule: ruleListTakes, run: listTakes},
 	{name: "removed while paging", rule: ruleListPages, run: listRemovedWhilePaging},
 	{name: "created while paging", rule: ruleListPages, run: listCreatedWhilePaging},
 	{name: "after nothing", rule: ruleListAfter, run: func(e *env) {
@@ -98,7 +100,7 @@ func (e *env) list(q reprise.ListQuery) []reprise.StreamInfo {
 		if len(page.Streams) > q.Limit {
 			e.failf("list %+v: %d streams on a page", q, len(page.Streams))
 		}
-		if page.Next != "" && len(page.Streams) == 0 {
+		if page.Next != "" && len(page.Streams) == 0 && !q.Open && q.Labels == nil {
 			e.failf("list %+v: an empty page that is not the last", q)
 		}
 		all = append(all, page.Streams...)
@@ -229,4 +231,41 @@ func listCreatedWhilePaging(e *env) {
 			}
 		}
 	})
+}
+
+// listTakes checks that nothing is left out that Open and Labels take, whatever changed last.
+func listTakes(e *env) {
+	labels := func(i int) map[string]string {
+		return map[string]string{"third": fmt.Sprint(i % 3), "half": fmt.Sprint(i % 2)}
+	}
+	for i := range 30 {
+		s := e.createKey(key(fmt.Sprint("s/", i)), reprise.StreamConfig{Labels: labels(i)}).append(1)
+		switch {
+		case i%4 == 0:
+			s.finish(now().Add(time.Hour))
+		case i%5 == 0:
+			s.configure(reprise.StreamConfig{Labels: labels(i + 1)})
+		}
+	}
+	all := e.list(everything)
+	for _, q := range []reprise.ListQuery{
+		{Open: true},
+		{Labels: map[string]string{"third": "1"}},
+		{Labels: map[string]string{"third": "1", "half": "0"}, Open: true},
+		{Labels: map[string]string{"third": "7"}},
+		{Labels: map[string]string{"fourth": "1"}},
+	} {
+		for _, limit := range []int{1, 7, 1000} {
+			q.AllNamespaces, q.Limit = true, limit
+			got := map[reprise.StreamKey]bool{}
+			for _, info := range e.list(q) {
+				got[info.Key] = q.Takes(&info)
+			}
+			for i := range all {
+				if q.Takes(&all[i]) && !got[all[i].Key] {
+					e.failf("list %+v: %s is left out", q, all[i].Key)
+				}
+			}
+		}
+	}
 }

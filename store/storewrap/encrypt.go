@@ -180,6 +180,7 @@ func (e *encrypted) Read(ctx context.Context, key reprise.StreamKey, after uint6
 // List returns streams; see reprise.Store. A stream that cannot be decrypted is an error, because it can neither be
 // shown nor omitted.
 func (e *encrypted) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
+	q.Labels = nil // they are encrypted in the inner store
 	page, err := e.Inner.List(ctx, q)
 	if err != nil {
 		return reprise.ListPage{}, err
