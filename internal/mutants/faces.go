@@ -291,10 +291,8 @@ var relayMutants = []mutant{
 	},
 	{
 		name: "a sandbox lists the processes of others", rule: "docs/faces/e2b.md",
-		file: "internal/face/e2b/process.go",
-		old:  "(of == \"\" || e.Session == of)",
-		new:  "(of != e.ID || e.Session == of)",
-		pkg:  "./internal/face/e2b", run: "TestSignals",
+		file: "internal/face/e2b/process.go", old: "Session: session(x), Status: status", new: "Status: status",
+		pkg: "./internal/face/e2b", run: "TestSignals",
 	},
 	{
 		name: "a watcher tells a change twice", rule: "docs/faces/e2b.md",

@@ -362,19 +362,27 @@ type processInfo struct {
 
 // listProcesses answers with the processes that have not ended, of the sandbox if the request names one.
 func (a API) listProcesses(x *web.Exchange, _ *nothing) (any, error) {
-	allowed, of := grants.Sessions(x), session(x)
-	running, err := a.Host.Select(x.R.Context(), x.Who.Tenant, func(e *execution.Execution) bool {
-		_, ours := pidOf(e.ID)
-		return ours && e.Status != execution.StatusEnded && (of == "" || e.Session == of) &&
-			(allowed == nil || allowed(e.Session))
-	})
 	list := []processInfo{}
-	for i := range running {
-		e := &running[i]
-		pid, _ := pidOf(e.ID)
-		list = append(list, processInfo{processConfig{e.Argv[0], e.Argv[1:], map[string]string{}, e.Cwd}, pid})
+	for _, status := range []string{execution.StatusQueued, execution.StatusRunning} {
+		q := execution.ListQuery{Session: session(x), Status: status, Allowed: grants.Sessions(x), Limit: 1000}
+		for {
+			page, err := a.Host.List(x.R.Context(), x.Who.Tenant, q)
+			if err != nil {
+				return nil, err
+			}
+			for i := range page.Executions {
+				e := &page.Executions[i]
+				if pid, ours := pidOf(e.ID); ours {
+					config := processConfig{e.Argv[0], e.Argv[1:], map[string]string{}, e.Cwd}
+					list = append(list, processInfo{config, pid})
+				}
+			}
+			if q.After = page.Next; q.After == "" {
+				break
+			}
+		}
 	}
-	return map[string]any{"processes": list}, err
+	return map[string]any{"processes": list}, nil
 }
 
 // use returns the id of a process that the sender may use and that has not ended.
