@@ -104,7 +104,8 @@ type Options struct {
 // Hooks are called by the goroutine that serves, so they must be quick. Each may be nil. upstream is Upstream.Name.
 type Hooks struct {
 	// Connected is called when a connection was opened, and Disconnected when one has ended. lost is true if the
-	// Gateway has not ended it.
+	// Gateway has not ended it. For the connection to one of merged upstreams, "/" and its Name follow, and Connected
+	// is called when it was initialized.
 	Connected    func(upstream string)
 	Disconnected func(upstream string, lost bool)
 	// Called is called when a request was answered. If it was for one of merged upstreams, "/" and its Name follow.

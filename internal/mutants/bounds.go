@@ -115,6 +115,12 @@ var boundMutants = []mutant{
 		pkg: "./internal/gateway", run: "TestCallsArePassedOnWithOneName",
 	},
 	{
+		name: "the end of a member is not counted", rule: "docs/gateway.md, metrics",
+		file: "internal/gateway/merge/member.go",
+		old:  "	if s.over = true; s.up {\n", new: "	if s.over = true; false {\n",
+		pkg: "./internal/gateway", run: "TestConnectionsAreCountedByMember",
+	},
+	{
 		name: "a search finds tools that are not offered", rule: "docs/gateway.md, which tools",
 		file: "internal/gateway/budget.go", old: "		tools = u.onlyOffered(tools)\n", new: "",
 		pkg: "./internal/gateway", run: "TestToolsBeyondTheBudget",
