@@ -98,7 +98,7 @@ func (c *gatewayCmd) routes() ([]gateway.Route, error) {
 			return nil, usage("%s: %w", c.Config, err)
 		}
 		for i := range routes {
-			routes[i].Tools = c.Tools
+			routes[i].Tools, routes[i].MaxToolsBytes = c.Tools, int64(c.MaxToolsBytes)
 		}
 		return routes, nil
 	case len(c.Upstream) == 0:
@@ -109,7 +109,7 @@ func (c *gatewayCmd) routes() ([]gateway.Route, error) {
 	}
 	up := gateway.Upstream{
 		Name: "upstream", Dir: c.Dir, Env: c.Env, PassEnv: c.PassEnv, Header: c.Header, Shared: c.Shared,
-		Tools:      c.Tools,
+		Tools: c.Tools, MaxToolsBytes: int64(c.MaxToolsBytes),
 		KeepsState: c.KeepsState,
 		Timeout:    c.CallTimeout, StartTimeout: c.StartTimeout, MaxConnections: c.MaxConnections, MaxCalls: c.MaxCalls,
 	}

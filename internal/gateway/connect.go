@@ -40,18 +40,28 @@ func (g *Gateway) openConnection(u user) (*connection, error) {
 		return nil, wire.Internal(wire.ReasonUnavailable, "the upstream cannot be started: "+err.Error())
 	}
 	c.link.Start(c)
-	if hook := g.opts.Hooks.Connected; hook != nil {
-		hook(g.up.Name)
-	}
+	g.connected(g.up.Name)
 	go func() {
 		<-c.link.Done()
-		if hook := g.opts.Hooks.Disconnected; hook != nil {
-			hook(g.up.Name, c.link.Lost())
-		}
+		g.disconnected(g.up.Name, c.link.Lost())
 		g.uncountLink()
 		close(c.ended)
 	}()
 	return c, nil
+}
+
+// connected calls Hooks.Connected.
+func (g *Gateway) connected(upstream string) {
+	if hook := g.opts.Hooks.Connected; hook != nil {
+		hook(upstream)
+	}
+}
+
+// disconnected calls Hooks.Disconnected.
+func (g *Gateway) disconnected(upstream string, lost bool) {
+	if hook := g.opts.Hooks.Disconnected; hook != nil {
+		hook(upstream, lost)
+	}
 }
 
 // openLink opens a link to the upstream with the credential in filled.
@@ -71,8 +81,11 @@ func (g *Gateway) openLink(filled *credential.Filled) (link.Link, error) {
 		}
 		members = append(members, member)
 	}
-	opts := merge.Options{Name: clientInfo["name"], StartTimeout: g.up.StartTimeout, Logger: logger}
-	return merge.Open(members, opts), nil
+	return merge.Open(members, merge.Options{
+		Name: clientInfo["name"], StartTimeout: g.up.StartTimeout, Logger: logger,
+		Up:   func(member string) { g.connected(g.up.Name + "/" + member) },
+		Down: func(member string, lost bool) { g.disconnected(g.up.Name+"/"+member, lost) },
+	}), nil
 }
 
 // openTransport opens a link to one server.

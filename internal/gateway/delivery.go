@@ -63,6 +63,9 @@ func (d *delivery) start(ctx context.Context, c *connection) {
 		}
 		r := requests[0]
 		requests = requests[1:]
+		if c.answerByBudget(ctx, r) {
+			continue
+		}
 		switch why := d.g.up.refuseTool(r); {
 		case why != nil:
 			r.fail(Refused, why)
@@ -158,7 +161,7 @@ func (d *delivery) respond(a arrival) error {
 	if d.form != nil && a.m.Result != nil {
 		a.m.Result = d.form.result(r, a.m.Result)
 	}
-	if r.method == wire.MethodListTools {
+	if r.method == wire.MethodListTools && d.g.up.MaxToolsBytes <= 0 {
 		a.m.Result = d.g.up.offered(a.m.Result)
 	}
 	return d.to.Respond(r.id, wire.Response(r.id, a.m.Result, a.m.Err))

@@ -141,6 +141,7 @@ func (g *Gateway) uncountLink() {
 
 // Serve implements mcphttp.Backend.
 func (g *Gateway) Serve(ctx context.Context, x *mcphttp.Exchange) error {
+	g.up.resolveCalls(x.Messages)
 	if slices.ContainsFunc(x.Messages, func(m mcphttp.Message) bool { return m.ID != "" }) {
 		leave, refused := g.admit(x)
 		if refused != nil {

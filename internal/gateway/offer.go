@@ -81,8 +81,12 @@ func (u *Upstream) offered(result json.RawMessage) json.RawMessage {
 	if len(u.Tools) == 0 || json.Unmarshal(wire.Members(result)["tools"], &tools) != nil {
 		return result
 	}
-	tools = slices.DeleteFunc(tools, func(tool json.RawMessage) bool { return !u.offers(wire.Text(tool, "name")) })
-	return wire.Edit(result, func(m map[string]json.RawMessage) { m["tools"] = wire.Compact(tools) })
+	return wire.Edit(result, func(m map[string]json.RawMessage) { m["tools"] = wire.Compact(u.onlyOffered(tools)) })
+}
+
+// onlyOffered returns the tools that are offered.
+func (u *Upstream) onlyOffered(tools []json.RawMessage) []json.RawMessage {
+	return slices.DeleteFunc(tools, func(tool json.RawMessage) bool { return !u.offers(wire.Text(tool, "name")) })
 }
 
 // label names the upstream of a request in metrics and logs: with the member that the request is for, if it is one.

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -86,4 +87,41 @@ func TestCallsAreCountedByMember(t *testing.T) {
 			t.Errorf("counted for a name that a client has made up: %v", counted)
 		}
 	}
+}
+
+// TestConnectionsAreCountedByMember: one that ends is counted down, and up again when it is back; at the end all are 0.
+func TestConnectionsAreCountedByMember(t *testing.T) {
+	f := newFixture(t, merged())
+	var mu sync.Mutex
+	open, lost := map[string]int{}, map[string]int{}
+	f.hooks = &gateway.Hooks{
+		Connected: func(upstream string) {
+			mu.Lock()
+			defer mu.Unlock()
+			open[upstream]++
+		},
+		Disconnected: func(upstream string, l bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			open[upstream]--
+			if l {
+				lost[upstream]++
+			}
+		},
+	}
+	is := func(now, ended map[string]int) func() bool {
+		return func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return maps.Equal(open, now) && maps.Equal(lost, ended)
+		}
+	}
+	s := f.start().connect("2025-11-25", nil)
+	each := map[string]int{"upstream": 1, "upstream/one": 1, "upstream/two": 1}
+	f.eventually("all are there", is(each, map[string]int{}))
+	f.wantError(s, "one_crash", nil, "the upstream ended")
+	f.eventually("it is back", is(each, map[string]int{"upstream/one": 1}))
+	f.stop()
+	none := map[string]int{"upstream": 0, "upstream/one": 0, "upstream/two": 0}
+	f.eventually("none is there", is(none, map[string]int{"upstream/one": 1}))
 }

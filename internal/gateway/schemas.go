@@ -76,6 +76,27 @@ func (t *toolSchemas) has(tool string) bool {
 // listSchemas returns the tools by name, as far as the upstream lists them.
 func (c *connection) listSchemas(ctx context.Context) map[string]listedTool {
 	byName := map[string]listedTool{}
+	_, tools, _ := c.listTools(ctx)
+	for _, raw := range tools {
+		var tool struct {
+			Name        string          `json:"name"`
+			InputSchema json.RawMessage `json:"inputSchema"`
+			Annotations struct {
+				ReadOnlyHint   bool `json:"readOnlyHint"`
+				IdempotentHint bool `json:"idempotentHint"`
+			} `json:"annotations"`
+		}
+		if json.Unmarshal(raw, &tool) == nil {
+			repeats := tool.Annotations.ReadOnlyHint || tool.Annotations.IdempotentHint
+			byName[tool.Name] = listedTool{schema: tool.InputSchema, repeats: repeats}
+		}
+	}
+	return byName
+}
+
+// listTools returns the tools of all pages, and the first page with its other members. An error is that of the first
+// page that the upstream has not given, after the tools of those before.
+func (c *connection) listTools(ctx context.Context) (first json.RawMessage, tools []json.RawMessage, err error) {
 	cursor := ""
 	for range maxPages {
 		params := map[string]any{}
@@ -86,27 +107,24 @@ func (c *connection) listSchemas(ctx context.Context) map[string]listedTool {
 			params["_meta"] = ownMeta()
 		}
 		m, err := c.ask(ctx, wire.MethodListTools, wire.Compact(params))
+		if err != nil {
+			return first, tools, err
+		}
 		var page struct {
-			Tools []struct {
-				Name        string          `json:"name"`
-				InputSchema json.RawMessage `json:"inputSchema"`
-				Annotations struct {
-					ReadOnlyHint   bool `json:"readOnlyHint"`
-					IdempotentHint bool `json:"idempotentHint"`
-				} `json:"annotations"`
-			} `json:"tools"`
-			NextCursor string `json:"nextCursor"`
+			Tools      []json.RawMessage `json:"tools"`
+			NextCursor string            `json:"nextCursor"`
 		}
-		if err != nil || m.Result == nil || json.Unmarshal(m.Result, &page) != nil {
-			return byName
+		if m.Result == nil || json.Unmarshal(m.Result, &page) != nil {
+			why := "the upstream does not list its tools"
+			return first, tools, wire.Internal(wire.ReasonUnavailable, why)
 		}
-		for _, tool := range page.Tools {
-			repeats := tool.Annotations.ReadOnlyHint || tool.Annotations.IdempotentHint
-			byName[tool.Name] = listedTool{schema: tool.InputSchema, repeats: repeats}
+		if first == nil {
+			first = m.Result
 		}
+		tools = append(tools, page.Tools...)
 		if cursor = page.NextCursor; cursor == "" {
-			return byName
+			break
 		}
 	}
-	return byName
+	return first, tools, nil
 }

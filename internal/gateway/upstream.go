@@ -44,6 +44,10 @@ type Upstream struct {
 	// offered. If there are patterns without "!", a tool must match one of them. The others are left out of lists, and
 	// their calls are refused. Default: all are offered.
 	Tools []string
+	// MaxToolsBytes bounds the list of tools, as JSON. If the tools need more, the members whose tools do not fit are
+	// left out, or the only upstream, and the gateway offers the tools search_tools and call_tool for them. A tool
+	// that is not listed can be called by its name. Default: no bound.
+	MaxToolsBytes int64
 	// Header is sent with each request to URL, for example Authorization. Of the headers of clients, only Mcp-Param-*
 	// are passed on, on version 2026-07-28. The values are templates that may refer to the caller; see package
 	// credential.
@@ -100,7 +104,8 @@ type Options struct {
 // Hooks are called by the goroutine that serves, so they must be quick. Each may be nil. upstream is Upstream.Name.
 type Hooks struct {
 	// Connected is called when a connection was opened, and Disconnected when one has ended. lost is true if the
-	// Gateway has not ended it.
+	// Gateway has not ended it. For the connection to one of merged upstreams, "/" and its Name follow, and Connected
+	// is called when it was initialized.
 	Connected    func(upstream string)
 	Disconnected func(upstream string, lost bool)
 	// Called is called when a request was answered. If it was for one of merged upstreams, "/" and its Name follow.

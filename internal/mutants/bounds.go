@@ -115,6 +115,28 @@ var boundMutants = []mutant{
 		pkg: "./internal/gateway", run: "TestCallsArePassedOnWithOneName",
 	},
 	{
+		name: "the end of a member is not counted", rule: "docs/gateway.md, metrics",
+		file: "internal/gateway/merge/member.go",
+		old:  "	if s.over = true; s.up {\n", new: "	if s.over = true; false {\n",
+		pkg: "./internal/gateway", run: "TestConnectionsAreCountedByMember",
+	},
+	{
+		name: "a search finds tools that are not offered", rule: "docs/gateway.md, which tools",
+		file: "internal/gateway/budget.go", old: "		tools = u.onlyOffered(tools)\n", new: "",
+		pkg: "./internal/gateway", run: "TestToolsBeyondTheBudget",
+	},
+	{
+		name: "a list of tools has no bound", rule: "docs/gateway.md, which tools",
+		file: "internal/gateway/budget.go", old: "	if all <= u.MaxToolsBytes {\n", new: "	if true {\n",
+		pkg: "./internal/gateway", run: "TestToolsBeyondTheBudget",
+	},
+	{
+		name: "a tool that is called by its name is not resolved", rule: "docs/gateway.md, which tools",
+		file: "internal/gateway/gateway.go", old: "	g.up.resolveCalls(x.Messages)\n",
+		new: "",
+		pkg: "./internal/gateway", run: "TestToolThatIsCalledByNameAsks",
+	},
+	{
 		name: "calls of members are counted as one upstream", rule: "docs/gateway.md, metrics",
 		file: "internal/gateway/offer.go",
 		old:  "		return u.Name + \"/\" + name\n", new: "		return u.Name\n",

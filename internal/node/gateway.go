@@ -83,6 +83,9 @@ func openUpstreams(_ context.Context, n *Node) error {
 	secrets := principalSecrets(n.Secrets)
 	n.onClose(n.closeUpstreams)
 	for _, route := range n.Upstreams.Routes {
+		for i := range route.Merge { // so that one that never comes up is shown as 0
+			passed.connections.With(route.Name + "/" + route.Merge[i].Name)
+		}
 		e := &gatewayEndpoint{route: route}
 		n.upstreams = append(n.upstreams, e)
 		var err error

@@ -7,6 +7,7 @@ import (
 
 	"reprise"
 	"reprise/internal/audit"
+	"reprise/internal/gateway"
 	"reprise/internal/gateway/wire"
 	"reprise/internal/identity"
 	"reprise/mcp/mcphttp"
@@ -45,6 +46,9 @@ func (n *Node) recordPassed(r *http.Request, messages []mcphttp.Message, upstrea
 		e.Act, e.Object = "MCP "+m.Method, upstream
 		if name := cmp.Or(wire.Text(m.Params, "name"), wire.Text(m.Params, "uri")); name != "" {
 			e.Object += " " + name
+			if name == gateway.CallTool {
+				e.Object += " " + gateway.CalledTool(m.Params)
+			}
 		}
 		if err := n.recordMCP(r.Context(), e, m.Method == wire.MethodCall); err != nil {
 			return err

@@ -112,6 +112,9 @@ func (m *member) try(a *attempt) {
 		m.countFailure()
 	} else {
 		a.s, m.live = s, s
+		if s.up = !s.over; s.up {
+			m.l.opts.Up(m.Name)
+		}
 	}
 	m.mu.Unlock()
 	close(a.done)
@@ -139,6 +142,9 @@ func (m *member) countFailure() {
 // release forgets a session whose link has ended, and makes another one.
 func (m *member) release(s *session) {
 	m.mu.Lock()
+	if s.over = true; s.up {
+		m.l.opts.Down(m.Name, s.link.Lost())
+	}
 	if m.live != s {
 		m.mu.Unlock()
 		return

@@ -32,6 +32,9 @@ type Options struct {
 	// without the members that are not ready.
 	StartTimeout time.Duration
 	Logger       *slog.Logger
+	// Up is called when a session with a member has begun, and Down when it has ended, with link.Link.Lost.
+	Up   func(member string)
+	Down func(member string, lost bool)
 }
 
 // Link is a link.Link to several upstreams, which are started when initialize is sent.

@@ -21,6 +21,9 @@ type session struct {
 	opened      time.Time
 	greeting    json.RawMessage // the result of initialize
 	initialized sync.Once
+
+	// Guarded by the member's mu: whether Options.Up was called, and whether the link has ended.
+	up, over bool
 }
 
 // greet opens a session with the client's initialize.
