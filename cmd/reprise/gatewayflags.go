@@ -19,7 +19,7 @@ type upstreamFlags struct {
 	StartTimeout   time.Duration     `placeholder:"DURATION" help:"How long a new connection may take to be initialized. Default: 30s."`
 	TaskAfter      time.Duration     `placeholder:"DURATION" help:"How long a tool may take before its call becomes a task, for clients of version 2026-07-28 with tasks. Default: 5s."`
 	Tools          []string          `placeholder:"PATTERN" help:"Tools that are offered, as UPSTREAM/TOOL with * and ?, separated by commas; with ! in front, tools that are not. Other tools are in no list, and their calls are refused. With --config it is for all upstreams. Default: all tools."`
-	MaxToolsBytes  byteCount         `placeholder:"SIZE" help:"Size of the list of tools, as JSON, above which the lists of upstreams that do not fit are left out. The tools search_tools and call_tool find and call theirs. Default: no limit."`
+	MaxToolsBytes  bytesize.Size     `placeholder:"SIZE" help:"Size of the list of tools, as JSON, above which the lists of upstreams that do not fit are left out. The tools search_tools and call_tool find and call theirs. Default: no limit."`
 	MaxConnections int               `placeholder:"N" help:"Maximum number of connections to the upstream. Default: 100."`
 	MaxCalls       int               `placeholder:"N" help:"Maximum number of unanswered requests of one connection. Default: 1000."`
 }
