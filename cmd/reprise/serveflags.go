@@ -55,7 +55,7 @@ type commandFlags struct {
 	isolationFlags       `embed:""`
 	PassEnv              []string `placeholder:"NAME" help:"Variable of the server's environment that every command gets. May be repeated."`
 	filesFlags           `embed:""`
-	Face                 []string      `group:"Other systems:" placeholder:"NAME[=/PATH]" help:"Serve clients of another system, below its path or another one: durable (Durable Streams, /v1/stream), e2b (the SDKs of E2B, /e2b) and execd (those of OpenSandbox, /execd). May be repeated. Default: none."`
+	Face                 []string      `group:"Other systems:" placeholder:"NAME[=/PATH]" help:"Serve clients of another system, below its path or another one: durable (Durable Streams, /v1/stream), e2b (the SDKs of E2B, /e2b) and execd (the SDKs of OpenSandbox, /execd). May be repeated. Default: none."`
 	MaxRunning           int           `placeholder:"N" help:"Maximum number of running executions; others wait. Default: 64."`
 	MaxRunningPerSession int           `placeholder:"N" help:"Maximum number of running executions of one session. Default: no limit per session."`
 	MaxQueued            int           `placeholder:"N" help:"Maximum number of waiting executions. Default: 1000."`

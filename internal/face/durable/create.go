@@ -121,7 +121,7 @@ func (a API) create(x *web.Exchange) error {
 		x.W.Header().Set("Location", location(x.R))
 		return s.created(x, http.StatusCreated)
 	case !made && errors.Is(err, reprise.ErrNotFound):
-		return conflict("the name is that of a stream of another kind")
+		return conflict("a stream of another kind has the name")
 	case errors.Is(err, errRemoved):
 		return conflict("the stream was removed; its name is kept for its forks")
 	case err != nil:

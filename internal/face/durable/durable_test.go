@@ -254,7 +254,7 @@ func TestNamesOfPaths(t *testing.T) {
 	}
 }
 
-// TestOtherStreams: streams of our own API are not those of the protocol, but what is published through it is read.
+// TestOtherStreams: a stream of our own API is none of the protocol, but what is published through it is read.
 func TestOtherStreams(t *testing.T) {
 	w := start(t, nil)
 	w.want(201, "PUT", "/v1/streams/ours", "")

@@ -43,8 +43,8 @@ func (a API) remove(x *web.Exchange) error {
 	return x.Done()
 }
 
-// drop removes a stream, and its source if that was removed before and has no other fork. Its error is never nil: it is
-// that of a stream that does not exist if all went well.
+// drop removes a stream, and its source if that was removed before and has no other fork. It always returns an error:
+// that the stream does not exist, if all went well.
 func (a API) drop(ctx context.Context, s *stream) error {
 	err := s.Remove(ctx)
 	if err == nil {

@@ -13,8 +13,8 @@ import (
 	"reprise/internal/web"
 )
 
-// An offset has the form of those of the reference server, two numbers of 16 digits each, because its tests rely on
-// that. The first is the position; the second is always 0.
+// An offset has the form that the reference server gives it, two numbers of 16 digits each, because the public tests
+// rely on it. The first is the position; the second is always 0.
 const (
 	offsetDigits = 16
 	offsetTail   = "_0000000000000000"
@@ -53,7 +53,7 @@ type reading struct {
 	start bool   // from the first event that is kept
 	now   bool   // from the tail
 	live  string // "", longPoll or liveSSE
-	// cursor is that of the request, 0 for none.
+	// cursor is the parameter of the name, 0 for none.
 	cursor int64
 }
 
@@ -100,7 +100,7 @@ const (
 
 var cursorEpoch = time.Date(2024, time.October, 9, 0, 0, 0, 0, time.UTC)
 
-// nextCursor returns the cursor of a response, which is above that of the request.
+// nextCursor returns the cursor of a response, which is above the one of the request, asked.
 func nextCursor(asked int64, now time.Time) string {
 	cursor := int64(now.Sub(cursorEpoch) / cursorInterval)
 	if asked >= cursor && asked < 1<<53 {

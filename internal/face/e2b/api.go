@@ -170,7 +170,7 @@ const (
 	codeUnavailable = "unavailable"
 )
 
-// statuses are those of the codes, outside of streams.
+// statuses are the HTTP statuses of the codes, outside of streams.
 var statuses = map[string]int{
 	codeInvalid: http.StatusBadRequest, codeNotFound: http.StatusNotFound, codeExists: http.StatusConflict,
 	codeDenied: http.StatusForbidden, codeUnknown: http.StatusUnauthorized, codeExhausted: http.StatusTooManyRequests,

@@ -25,7 +25,7 @@ type codeContext struct {
 	Cwd      string `json:"cwd"`
 }
 
-// languages are the names of the languages of interpreters by those of E2B.
+// languages are the languages of interpreters by their names in E2B.
 var languages = map[string]string{
 	"": "python", "python": "python", "python3": "python", "javascript": "javascript", "js": "javascript",
 	"bash": "bash",

@@ -161,6 +161,9 @@ func (a API) watcher(x *web.Exchange, id string) (s *reprise.Stream, info repris
 // watcherEvents answers with what has changed since the last time that this was asked for.
 func (a API) watcherEvents(x *web.Exchange, q *watcherRequest) (any, error) {
 	s, info, err := a.watcher(x, q.ID)
+	if err == nil {
+		_, err = a.tree(x) // the sender may have lost the right to files
+	}
 	if err != nil {
 		return nil, err
 	}
