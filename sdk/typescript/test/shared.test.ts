@@ -43,14 +43,23 @@ test('ten loops share one connection, each from where it begins, and leave nothi
   const { events } = await reprise.streams.page('numbers', { limit: 20 })
   const stop = new AbortController()
   const seen: number[][] = []
+  const begun = new Set<number>()
   const loops = range(0, 9).map(async (i) => {
     const list: number[] = []
     seen.push(list)
     const after = [undefined, 'tail', 'earliest', events[9]!.cursor][i % 4]
     const follow = reprise.streams.follow('numbers', { signal: stop.signal, ...(after !== undefined && { after }) })
-    for await (const event of shared(follow)) if (event.type === 'message') list.push(event.data as number)
+    for await (const event of shared(follow)) {
+      if (event.type === 'message') list.push(event.data as number)
+      else begun.add(i)
+    }
   })
-  await untilReaders(server, none + 1)
+  // Where a loop from the tail begins shows with its first event alone.
+  const marks = reprise.producer('numbers')
+  for (const deadline = Date.now() + 30_000; begun.size < loops.length; ) {
+    assert.ok(Date.now() < deadline, `${begun.size} loops have begun`)
+    await marks.publish({ type: 'mark', data: 0 })
+  }
   await publish(51, 100)
   await until('all have all', () => seen.every((list) => list.at(-1) === 100), 30_000)
   for (const [i, list] of seen.entries()) assert.deepEqual(list, range([1, 51, 1, 11][i % 4]!, 100))
