@@ -130,7 +130,7 @@ func historyGrowth(most int) Growth {
 // slowEvents are the events of a slow stream.
 const slowEvents = 50
 
-// neighboursGrowth is G12: the replay of a stream whose events lie between those of so many others.
+// neighboursGrowth is G12: the replay of a stream whose events lie among the events of so many others.
 func neighboursGrowth(most int) Growth {
 	return newGrowth("Neighbours", "neighbours", sizesTo(min(most, 10_000)), []Cost{
 		{Target: "G12", What: fmt.Sprintf("replay of %d events between those", slowEvents), Unit: "ms/replay"},

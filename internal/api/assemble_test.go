@@ -8,7 +8,7 @@ import (
 )
 
 // pieces are the files that openapi.yaml is made of, in its order: the head and what all paths share, the paths of this
-// package, and those of each capability, which stand beside its http.go.
+// package, and the pieces of each capability, which stand beside its http.go.
 var pieces = []string{
 	"web/openapi.yaml",
 	"api/executions.yaml",

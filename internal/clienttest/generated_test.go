@@ -46,7 +46,7 @@ func TestGeneratedTypes(t *testing.T) {
 	}
 }
 
-// schemas are those of openapi.yaml, in its order.
+// schemas are the schemas of openapi.yaml, in its order.
 type schemas struct {
 	names []string
 	by    map[string]*schema

@@ -77,8 +77,8 @@ func (c *connection) answerByBudget(ctx context.Context, r *clientRequest) bool 
 	return true
 }
 
-// withinBudget returns the tools if they fit, and otherwise those of the members that do, the shortest lists first,
-// with the tools that find and call the others.
+// withinBudget returns the tools if they fit. Otherwise it returns the lists of the members that do, the shortest
+// first, with the tools that find and call the others.
 func (u *Upstream) withinBudget(tools []json.RawMessage) []json.RawMessage {
 	sizes, counts := map[string]int64{}, map[string]int{}
 	all := int64(0)
@@ -121,7 +121,7 @@ func (u *Upstream) memberOf(tool json.RawMessage) string {
 	return name
 }
 
-// budgetTools describes the tools that find and call those of the upstreams left, which have so many.
+// budgetTools describes the tools that find and call what the upstreams left, which have so many tools, offer.
 func budgetTools(left []string, counts map[string]int) []json.RawMessage {
 	var hidden []string
 	for _, name := range left {
@@ -150,7 +150,8 @@ func budgetTools(left []string, counts map[string]int) []json.RawMessage {
 	}
 }
 
-// foundTools returns the result of a search: the tools with most of its words, those of names twice, up to the bound.
+// foundTools returns the result of a search: the tools with most of its words, which count twice in a name, up to the
+// bound.
 func (u *Upstream) foundTools(tools []json.RawMessage, query string, stateless bool) json.RawMessage {
 	words := strings.Fields(strings.ToLower(query))
 	words = words[:min(len(words), maxWords)]

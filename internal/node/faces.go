@@ -77,7 +77,7 @@ func newExecd(n *Node, prefix string) (web.Part, error) {
 	return a, err
 }
 
-// directories returns the directory of commands, and that of the user.
+// directories returns the directory of commands, and the home of the user.
 func (n *Node) directories() (dir, home string, err error) {
 	if dir = n.Executions.Dir; dir == "" {
 		if dir, err = os.Getwd(); err != nil {
