@@ -22,52 +22,6 @@ if [[ " $wanted " = *" javascript "* && ! -e $javascript/done ]]; then
   touch "$javascript/done"
 fi
 
-mkdir "$tmp/work"
-serve() { # starts a server on the data and the port of the one before, and sets $server
-  : >"$tmp/serve.out"
-  (cd "$tmp/work" && exec "$reprise" serve --listen "127.0.0.1:$port" --data "$tmp/data" --face execd --files "work=$tmp/work" \
-    --log-level warn --stop-executions) >"$tmp/serve.out" &
-  server=$!
-  children+=("$server")
-  until_listening "$tmp/serve.out" >/dev/null
-}
-serve
-token=$(cat "$tmp/data/token")
-
-"$reprise" proxy "127.0.0.1:$port" --cut 'fin@3000-9000*' >"$tmp/proxy.out" &
-children+=($!)
-proxy=$(until_listening "$tmp/proxy.out")
-proxy=${proxy#http://}
-
-# attempt NAME PROGRAM...: the program asks for a kill by a line "kill", and is told that the server is back.
-attempt() {
-  local name=$1 line
-  mkfifo "$tmp/$name.back"
-  OPEN_SANDBOX_API_KEY=$token timeout 120 "${@:2}" "127.0.0.1:$port" "$tmp/work" "$proxy" <"$tmp/$name.back" >"$tmp/$name.out" &
-  local program=$!
-  exec {back}>"$tmp/$name.back"
-  while kill -0 "$program" 2>/dev/null; do
-    if grep -qs '^kill$' "$tmp/$name.out" && [ ! -e "$tmp/$name.killed" ]; then
-      touch "$tmp/$name.killed"
-      kill -KILL "$server"
-      wait "$server" 2>/dev/null || true
-      serve
-      echo back >&"$back"
-    fi
-    sleep 0.05
-  done
-  exec {back}>&-
-  wait "$program" || { cat "$tmp/$name.out"; echo "the SDK for $name failed" >&2; return 1; }
-  grep -v '^kill$' "$tmp/$name.out" | sed "s/^/$name: /"
-}
-
-for name in $wanted; do
-  case $name in
-  python) attempt python "$python/bin/python" examples/faces/execd/check.py ;;
-  javascript)
-    cp examples/faces/execd/check.mjs "$javascript/check.mjs"
-    attempt javascript node "$javascript/check.mjs"
-    ;;
-  *) echo "unknown: $name" >&2; exit 2 ;;
-  esac
-done
+face=execd
+credentials() { shown=("OPEN_SANDBOX_API_KEY=$token"); }
+. examples/faces/sdks.sh

@@ -4,7 +4,7 @@ import { once } from "node:events";
 
 import { Sandbox } from "@e2b/code-interpreter";
 
-const [server, proxy] = process.argv.slice(2);
+const [server, , proxy] = process.argv.slice(2);
 const LINES = 200;
 const KILL = "a SIGKILL of the server";
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));

@@ -6,7 +6,7 @@ import time
 
 from e2b import AsyncSandbox, CommandExitException, PtySize, Sandbox
 
-server, proxy = sys.argv[1:]
+server, _, proxy = sys.argv[1:]
 LINES = 200
 KILL = "a SIGKILL of the server"
 sandbox = Sandbox.create()
