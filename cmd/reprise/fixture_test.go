@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -79,11 +80,15 @@ func startProgram(spec *daemonSpec) (*daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.cmd.Start(); err != nil {
-		return nil, err
-	}
-	ready := make(chan string, 1)
+	started, ready := make(chan error), make(chan string, 1)
 	go func() {
+		runtime.LockOSThread() // see testserver.EndWithParent
+		defer runtime.UnlockOSThread()
+		err := d.cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
 			if url, ok := strings.CutPrefix(lines.Text(), "listening on "); ok {
@@ -94,6 +99,9 @@ func startProgram(spec *daemonSpec) (*daemon, error) {
 		d.err = d.cmd.Wait()
 		close(d.done)
 	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
 	select {
 	case d.addr = <-ready:
 		return d, nil

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"reprise/internal/testserver"
 
@@ -45,6 +46,17 @@ func startStreaming(t *testing.T) *streaming {
 	}))
 	t.Cleanup(b.Close)
 	return b
+}
+
+// finish lets the one call that is under way go on to its end. It fails if none is, and shows the server's log.
+func (b *streaming) finish(t *testing.T, log string) {
+	t.Helper()
+	select {
+	case b.goOn <- true:
+	case <-time.After(patience):
+		text, _ := os.ReadFile(log)
+		t.Fatalf("of %d calls, none is under way:\n%s", b.calls.Load(), text)
+	}
 }
 
 // request sends a POST under a key.
@@ -137,7 +149,7 @@ func TestRelay(t *testing.T) {
 	if err := d.cmd.Process.Signal(unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	backend.goOn <- true
+	backend.finish(t, filepath.Join(dir, "stderr"))
 	text, err := io.ReadAll(rest)
 	if err != nil || !strings.HasPrefix(string(text), "data: 2\nid: ") {
 		t.Errorf("while the relay stops: %q, %v", text, err)
@@ -171,7 +183,7 @@ func TestServeRelays(t *testing.T) {
 		res.Header.Get("Content-Security-Policy") != "" {
 		t.Errorf("%q %v", event, res.Header)
 	}
-	backend.goOn <- true
+	backend.finish(t, filepath.Join(dir, "stderr"))
 	if text, err := io.ReadAll(rest); err != nil || !strings.HasPrefix(string(text), "data: 2\nid: ") {
 		t.Errorf("the rest: %q, %v", text, err)
 	}

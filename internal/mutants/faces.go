@@ -82,6 +82,11 @@ var relayMutants = []mutant{
 		pkg: "./internal/relay", run: "TestBackendGoesOn",
 	},
 	{
+		name: "the request ends with the beginning of its answer", rule: "R11.4",
+		file: "internal/relay/relay.go", old: "		p.Out.Body = c.body\n", new: "",
+		pkg: "./internal/relay", run: "TestBackendAnswersFirst",
+	},
+	{
 		name: "another request under a key gets the answer", rule: "R11.4",
 		file: "internal/relay/relay.go", old: "hex.EncodeToString(sum.Sum(nil))", new: "hex.EncodeToString(nil)",
 		pkg: "./internal/relay", run: "TestKeys",

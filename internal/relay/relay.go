@@ -18,6 +18,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"reprise"
@@ -179,6 +180,9 @@ func (l *Relay) rewrite(p *httputil.ProxyRequest) {
 	if p.In.Context().Value(keyed{}) != nil {
 		p.Out.Header.Del("Last-Event-ID") // which is ours
 	}
+	if c, _ := p.In.Context().Value(callKey{}).(*call); c != nil && p.Out.Body != nil {
+		p.Out.Body = c.body
+	}
 }
 
 // plain leaves no other encoding of an answer than gzip.
@@ -201,12 +205,31 @@ type call struct {
 	group     string          // of Latest, "" for none
 	stream    *reprise.Stream // made before the call, for a request with a key
 	cancel    context.CancelCauseFunc
-	detach    func() bool // stops that the client's disconnection ends the call
-	rec       *recording  // once the answer is one that is recorded
-	live      http.Header // the headers of the answer that are not kept
+	detach    func() bool   // stops that the client's disconnection ends the call
+	rec       *recording    // once the answer is one that is recorded
+	live      http.Header   // the headers of the answer that are not kept
+	body      io.ReadCloser // of the request to the backend
 }
 
 type callKey struct{}
+
+// upload is the body of a client's request while the handler runs. A backend may answer before it has read all of it,
+// and httputil.ReverseProxy closes the body of its own request as soon as a recording has taken the answer: the
+// connection to the backend would be cut.
+type upload struct {
+	io.Reader
+	over atomic.Bool // set when the handler returns
+}
+
+func (u *upload) Read(p []byte) (int, error) {
+	if u.over.Load() {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	return u.Reader.Read(p)
+}
+
+// Close implements io.Closer.
+func (u *upload) Close() error { return nil }
 
 // ServeHTTP answers a request.
 func (l *Relay) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -294,7 +317,7 @@ func (c *call) read() (key, digest string, err error) {
 	return key, hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// readBody reads the body and puts it back. One that is too long has no key, and is refused if the request names one.
+// readBody reads the body and keeps it. One that is too long has no key, and is refused if the request names one.
 func (c *call) readBody(named bool) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(c.r.Body, maxBody+1))
 	if err != nil {
@@ -310,7 +333,7 @@ func (c *call) readBody(named bool) ([]byte, error) {
 		}{io.MultiReader(bytes.NewReader(body), c.r.Body), c.r.Body}
 		return nil, nil
 	}
-	c.r.Body = io.NopCloser(bytes.NewReader(body))
+	c.body = io.NopCloser(bytes.NewReader(body))
 	return body, nil
 }
 
@@ -324,6 +347,12 @@ func (c *call) pass(w http.ResponseWriter) error {
 
 // send calls the backend. An answer that is recorded is read from its recording.
 func (c *call) send(ctx context.Context, w http.ResponseWriter) error {
+	if c.body == nil {
+		body := &upload{Reader: c.r.Body}
+		defer body.over.Store(true)
+		_ = http.NewResponseController(w).EnableFullDuplex() // HTTP/2 is, and has none
+		c.body = body
+	}
 	c.relay.proxy.ServeHTTP(w, c.r.WithContext(context.WithValue(ctx, callKey{}, c)))
 	if c.rec == nil {
 		c.cancel(nil)
