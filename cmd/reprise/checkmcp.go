@@ -110,10 +110,12 @@ func printCase(r resumetest.Result) {
 // target checks the flags and makes a target of them.
 func (c *checkMCPCmd) target() (t resumetest.Target, err error) {
 	t = resumetest.Target{URL: c.URL, Versions: c.Versions, Kept: c.Kept, Replica: c.Replica, Patience: c.Patience}
-	for _, text := range []string{c.URL, c.Replica} {
-		u, err := url.Parse(text)
-		if text != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
-			return t, usage("%q is not the URL of an MCP endpoint, such as http://127.0.0.1:8080/mcp", text)
+	if err := checkHTTP(c.URL, "http://127.0.0.1:8080/mcp"); err != nil {
+		return t, err
+	}
+	if c.Replica != "" {
+		if err := checkHTTP(c.Replica, "http://127.0.0.1:8080/mcp"); err != nil {
+			return t, err
 		}
 	}
 	if t.Only, err = regexp.Compile(c.Only); err != nil {
@@ -135,9 +137,7 @@ func (c *checkMCPCmd) target() (t resumetest.Target, err error) {
 	if t.Tool, err = c.tool(); err != nil {
 		return t, err
 	}
-	if c.RestartCmd != "" {
-		t.Restart = c.restart
-	}
+	t.Restart = restarting(c.RestartCmd, c.URL, c.Patience)
 	if (c.FaultOn == "") != (c.FaultOff == "") {
 		return t, usage("--fault-on and --fault-off go together")
 	}
@@ -181,26 +181,39 @@ func headers(flag string, lines []string) (http.Header, error) {
 	return h, nil
 }
 
-// restart restarts the server and waits until it answers anything.
-func (c *checkMCPCmd) restart(ctx context.Context) error {
-	if err := shell(ctx, c.RestartCmd); err != nil {
-		return err
+// checkHTTP checks the URL of what is to be tested.
+func checkHTTP(text, example string) error {
+	if u, err := url.Parse(text); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return usage("%q is not the URL of a server, such as %s", text, example)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Patience)
-	defer cancel()
-	for {
-		req, err := http.NewRequestWithContext(ctx, http.MethodOptions, c.URL, nil)
-		if err != nil {
+	return nil
+}
+
+// restarting returns a function that restarts a server and waits until it answers anything, nil for no command.
+func restarting(command, url string, patience time.Duration) func(context.Context) error {
+	if command == "" {
+		return nil
+	}
+	return func(ctx context.Context) error {
+		if err := shell(ctx, command); err != nil {
 			return err
 		}
-		resp, err := http.DefaultClient.Do(req)
-		if err == nil {
-			return resp.Body.Close()
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("the server does not come back: %w", err)
-		case <-time.After(50 * time.Millisecond):
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		for {
+			req, err := http.NewRequestWithContext(ctx, http.MethodOptions, url, nil)
+			if err != nil {
+				return err
+			}
+			resp, err := http.DefaultClient.Do(req)
+			if err == nil {
+				return resp.Body.Close()
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("the server does not come back: %w", err)
+			case <-time.After(50 * time.Millisecond):
+			}
 		}
 	}
 }

@@ -167,7 +167,7 @@ func TestCheckMCPSaysWhyItCannotBegin(t *testing.T) {
 		{[]string{"--header", "secret", url}, 2, "--header: the line has no colon"},
 		{[]string{"--protocol", "2026-07-28", url}, 2, "not one of 2025-03-26"},
 		{[]string{"--fault-on", "true", url}, 2, "go together"},
-		{[]string{"ftp://example.org"}, 2, "is not the URL of an MCP endpoint"},
+		{[]string{"ftp://example.org"}, 2, "is not the URL of a server"},
 	} {
 		out, errs, code := checkMCP(t, c.args...)
 		if code != c.code || !strings.Contains(errs, c.want) || out != "" {

@@ -75,8 +75,9 @@ type cli struct {
 	Quota   quotaCmd   `group:"Operation:" cmd:"" help:"Show the usage and the limit of each quota."`
 	Audit   auditCmd   `group:"Operation:" cmd:"" help:"Read or check the audit log."`
 
-	CheckClient checkClientCmd `group:"Tests of clients:" cmd:"" help:"Test a client in any language against its contract, over connections that break."`
-	Proxy       proxyCmd       `group:"Tests of clients:" cmd:"" help:"Simulate a bad network in front of a server, to test a client."`
+	CheckClient checkClientCmd `group:"Tests of clients and servers:" cmd:"" help:"Test a client in any language against its contract, over connections that break."`
+	CheckFace   checkFaceCmd   `group:"Tests of clients and servers:" cmd:"" help:"Test a server that speaks E2B, OpenSandbox or Durable Streams, over connections that break."`
+	Proxy       proxyCmd       `group:"Tests of clients and servers:" cmd:"" help:"Simulate a bad network in front of a server, to test a client."`
 
 	Login      loginCmd      `group:"This program:" cmd:"" help:"Keep a server and its token, for all verbs."`
 	Context    contextCmd    `group:"This program:" cmd:"" help:"List, choose and forget the servers that were logged in to."`
