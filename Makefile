@@ -151,7 +151,7 @@ examples: examples-short ## the examples against a real server, on all engines
 
 .PHONY: examples-short
 examples-short: ## the examples of a newcomer
-	examples/quickstart.sh
+	examples/pages.sh README.md docs/streams.md
 	examples/curl.sh
 	examples/resume.sh
 	examples/interpreter.sh
