@@ -61,7 +61,7 @@ build: ## both programs, into bin/
 	go build -buildvcs=auto -o bin/ ./cmd/... # with the commit, for reprise version
 
 .PHONY: release
-release: ## archives, checksums and SBOMs of this commit, into bin/release; see docs/releasing.md
+release: ## archives, checksums and SBOMs of this commit, into bin/release; see docs/internals/releasing.md
 	scripts/release
 
 .PHONY: mcpb
@@ -151,7 +151,7 @@ examples: examples-short ## the examples against a real server, on all engines
 
 .PHONY: examples-short
 examples-short: ## the examples of a newcomer
-	examples/quickstart.sh
+	examples/pages.sh README.md docs/streams.md
 	examples/curl.sh
 	examples/resume.sh
 	examples/interpreter.sh
@@ -183,7 +183,7 @@ sdk-python: ## the Python client: style, types, its tests against a real server,
 	scripts/sdk-python
 
 .PHONY: nightly
-nightly: ## all that is slow or random; see docs/testing.md
+nightly: ## all that is slow or random; see docs/internals/testing.md
 	scripts/test nightly
 
 .PHONY: torture
@@ -211,7 +211,7 @@ matrix: ## every store with the whole contract, faults of its server, and replic
 	examples/replicas.sh redis postgres nats
 
 .PHONY: bench
-bench: ## every performance target beside its limit, and that nothing became slower; see docs/performance.md
+bench: ## every performance target beside its limit, and that nothing became slower; see docs/internals/performance.md
 	cd bench && go run ./report -against last
 
 .PHONY: bench-quick

@@ -252,8 +252,9 @@ type CreateAppender interface {
 }
 
 // Wrapper is a Store around another one whose data can only be read through it, such as one that compresses or
-// encrypts. The store contains a marker that names its Wrappers; docs/storage-wrappers.md has the rules. A wrapping
-// Store that does not change stored data need not be a Wrapper. A method Unwrap of either returns the wrapped Store.
+// encrypts. The store contains a marker that names its Wrappers; docs/internals/storage-wrappers.md has the rules. A
+// wrapping Store that does not change stored data need not be a Wrapper. A method Unwrap of either returns the wrapped
+// Store.
 type Wrapper interface {
 	// CheckMarker compares the Wrappers from outermost, which is this one or is around it, to the innermost Store with
 	// the marker. It returns an error that wraps ErrInvalid if they differ. A store without a marker gets one. marked
@@ -297,7 +298,7 @@ type Size struct {
 //	+------------------+-----------+--------+----------+------+------+
 //
 // Stores and their wrappers see the bytes alone. The format is version 1; what
-// is at rest says so, see docs/storage-sqlite.md.
+// is at rest says so, see docs/internals/storage-sqlite.md.
 const recordHead = 6 + 1 + 1
 
 // maxMillis is the latest time that a record can hold, in the year 10889.

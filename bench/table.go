@@ -34,5 +34,5 @@ func WriteMarkdown(w io.Writer, verdicts []Verdict) error {
 	return out.Flush()
 }
 
-// inequality has the signs of docs/performance.md.
+// inequality has the signs of docs/internals/performance.md.
 var inequality = strings.NewReplacer("<=", "≤", ">=", "≥")

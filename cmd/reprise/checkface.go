@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -40,11 +39,7 @@ func (c *checkFaceCmd) Run(ctx context.Context, asked *stops) error {
 	}
 	ctx, release := asked.context(ctx)
 	defer release()
-	report := facecheck.Check(ctx, target, func(r facecheck.Result) {
-		if !c.JSON {
-			fmt.Fprintln(stdout, r)
-		}
-	})
+	report := facecheck.Check(ctx, target)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -52,8 +47,6 @@ func (c *checkFaceCmd) Run(ctx context.Context, asked *stops) error {
 		return usage("--only %s: no case has such a name", c.Only)
 	case c.JSON:
 		err = json.NewEncoder(stdout).Encode(report)
-	default:
-		_, err = fmt.Fprintln(stdout, report)
 	}
 	if err == nil && report.Counts[facecheck.Failed] > 0 {
 		return &exit{code: exitFailed}
@@ -76,6 +69,9 @@ func (c *checkFaceCmd) target() (*facecheck.Target, error) {
 	}
 	if t.Header, err = headers("--header", c.Header); err != nil {
 		return nil, err
+	}
+	if !c.JSON {
+		t.Out = stdout
 	}
 	t.Restart = restarting(c.RestartCmd, c.URL, c.Patience)
 	return t, nil

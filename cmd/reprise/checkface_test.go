@@ -68,7 +68,7 @@ func TestFacesPassTheirCheck(t *testing.T) {
 	for _, face := range []string{"durable", "e2b", "execd"} {
 		target := faceTarget(face, address, token)
 		target.Restart = restart
-		report := facecheck.Check(t.Context(), target, nil)
+		report := facecheck.Check(t.Context(), target)
 		if passed := report.Counts[facecheck.Passed]; passed < 7 || passed < len(report.Results) {
 			t.Errorf("%s: %v", face, report.Results)
 		}
@@ -194,7 +194,7 @@ func TestCheckFaceFindsFaults(t *testing.T) {
 			t.Parallel()
 			target := faceTarget(test.face, test.start(t, address), token)
 			target.Only = regexp.MustCompile(test.name)
-			if report := facecheck.Check(t.Context(), target, nil); report.Counts[facecheck.Failed] != 1 {
+			if report := facecheck.Check(t.Context(), target); report.Counts[facecheck.Failed] != 1 {
 				t.Errorf("%v", report)
 			}
 		})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -110,11 +111,8 @@ func printCase(r resumetest.Result) {
 // target checks the flags and makes a target of them.
 func (c *checkMCPCmd) target() (t resumetest.Target, err error) {
 	t = resumetest.Target{URL: c.URL, Versions: c.Versions, Kept: c.Kept, Replica: c.Replica, Patience: c.Patience}
-	if err := checkHTTP(c.URL, "http://127.0.0.1:8080/mcp"); err != nil {
-		return t, err
-	}
-	if c.Replica != "" {
-		if err := checkHTTP(c.Replica, "http://127.0.0.1:8080/mcp"); err != nil {
+	for _, text := range []string{c.URL, cmp.Or(c.Replica, c.URL)} {
+		if err := checkHTTP(text, "http://127.0.0.1:8080/mcp"); err != nil {
 			return t, err
 		}
 	}

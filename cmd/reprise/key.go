@@ -77,12 +77,15 @@ func useAPIKeys(ctx context.Context, log *reprise.Log, dir string, do func(conte
 }
 
 // showText prints the text of a key that was made: alone on stdout, for programs.
-func (p *keyPlace) showText(key *client.Key) error {
+func (p *keyPlace) showText(key client.Key, err error) error {
+	if err != nil {
+		return err
+	}
 	if p.JSON {
-		return printKey(key)
+		return printKey(&key)
 	}
 	fmt.Fprintf(os.Stderr, "API key %s, which is not shown again:\n", key.ID)
-	_, err := fmt.Fprintln(stdout, key.Key)
+	_, err = fmt.Fprintln(stdout, key.Key)
 	return err
 }
 
@@ -123,11 +126,7 @@ func (c *keyAddCmd) Run(ctx context.Context, asked *stops) error {
 		return usage("--ttl %v: a key is good for at least 1s", c.TTL)
 	}
 	return c.use(ctx, asked, func(ctx context.Context, keys apiKeys) error {
-		key, err := keys.Create(ctx, q)
-		if err != nil {
-			return err
-		}
-		return c.showText(&key)
+		return c.showText(keys.Create(ctx, q))
 	})
 }
 
@@ -179,24 +178,23 @@ type keyShowCmd struct {
 // Run shows it.
 func (c *keyShowCmd) Run(ctx context.Context, asked *stops) error {
 	return c.use(ctx, asked, func(ctx context.Context, keys apiKeys) error {
-		key, err := keys.Show(ctx, c.ID)
-		if err != nil {
-			return err
-		}
-		return c.show(&key)
+		return c.show(keys.Show(ctx, c.ID))
 	})
 }
 
 // show prints all of a key but its text.
-func (p *keyPlace) show(key *client.Key) error {
+func (p *keyPlace) show(key client.Key, err error) error {
+	if err != nil {
+		return err
+	}
 	if p.JSON {
-		return printKey(key)
+		return printKey(&key)
 	}
 	t := newTable(stdout)
 	t.row("key", key.ID)
 	t.row("name", key.Name)
 	t.row("tenant", key.Tenant)
-	t.row("state", keyState(key))
+	t.row("state", keyState(&key))
 	t.row("scopes", strings.Join(key.Scopes, " "))
 	if len(key.Limits) > 0 {
 		t.row("limits", quota.FromPlain(key.Limits).String())
@@ -232,11 +230,7 @@ func (c *keyLimitCmd) Run(ctx context.Context, asked *stops) error {
 		return usage("%w", err)
 	}
 	return c.use(ctx, asked, func(ctx context.Context, keys apiKeys) error {
-		key, err := keys.Limit(ctx, c.ID, limits.Plain())
-		if err != nil {
-			return err
-		}
-		return c.show(&key)
+		return c.show(keys.Limit(ctx, c.ID, limits.Plain()))
 	})
 }
 
@@ -250,11 +244,7 @@ type keyRotateCmd struct {
 // Run does that.
 func (c *keyRotateCmd) Run(ctx context.Context, asked *stops) error {
 	return c.use(ctx, asked, func(ctx context.Context, keys apiKeys) error {
-		key, err := keys.Rotate(ctx, c.ID)
-		if err != nil {
-			return err
-		}
-		return c.showText(&key)
+		return c.showText(keys.Rotate(ctx, c.ID))
 	})
 }
 

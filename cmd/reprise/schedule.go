@@ -127,28 +127,27 @@ func (c *scheduleShowCmd) Run(ctx context.Context, asked *stops) error {
 		if err != nil {
 			return err
 		}
-		if c.JSON {
-			return printObject(s.Raw)
+		rows := [][2]string{
+			{"schedule", s.ID},
+			{"cron", s.Cron},
+			{"zone", s.Zone},
+			{"command", scheduledProgram(&s)},
+			{"overlap", s.Overlap},
+			{"missed", s.Missed},
+			{"next", nextSlot(&s)},
 		}
-		t := newTable(stdout)
-		t.row("schedule", s.ID)
-		t.row("cron", s.Cron)
-		t.row("zone", s.Zone)
-		t.row("command", scheduledProgram(&s))
-		t.row("overlap", s.Overlap)
-		t.row("missed", s.Missed)
-		t.row("next", nextSlot(&s))
 		if s.Disabled != nil {
-			t.row("reason", s.Disabled.Reason)
+			rows = append(rows, [2]string{"reason", s.Disabled.Reason})
 		}
 		for _, slot := range s.Slots {
 			text := slot.Outcome
 			if slot.Count > 1 {
 				text = strconv.Itoa(slot.Count) + " " + text
 			}
-			t.row(moment(slot.At), strings.Join([]string{text, slot.Execution, slot.Error}, " "))
+			text = strings.Join([]string{text, slot.Execution, slot.Error}, " ")
+			rows = append(rows, [2]string{moment(slot.At), text})
 		}
-		return t.flush()
+		return printRows(c.JSON, s.Raw, rows)
 	})
 }
 

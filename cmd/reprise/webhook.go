@@ -47,12 +47,15 @@ func webhookAbout(w *client.Webhook) string {
 }
 
 // showSecret prints a secret that was made: alone on stdout, for programs.
-func showSecret(w *client.Webhook, asJSON bool) error {
+func showSecret(asJSON bool, w client.Webhook, err error) error {
+	if err != nil {
+		return err
+	}
 	if asJSON {
 		return printObject(w.Raw)
 	}
 	fmt.Fprintf(os.Stderr, "webhook %s, whose secret is not shown again:\n", w.ID)
-	_, err := fmt.Fprintln(stdout, w.Secret)
+	_, err = fmt.Fprintln(stdout, w.Secret)
 	return err
 }
 
@@ -85,10 +88,7 @@ func (c *webhookAddCmd) Run(ctx context.Context, asked *stops) error {
 	}
 	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
 		made, err := server.Webhooks().Create(ctx, q)
-		if err != nil {
-			return err
-		}
-		return showSecret(&made, c.JSON)
+		return showSecret(c.JSON, made, err)
 	})
 }
 
@@ -166,10 +166,7 @@ type webhookRotateCmd struct {
 func (c *webhookRotateCmd) Run(ctx context.Context, asked *stops) error {
 	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
 		w, err := server.Webhooks().Rotate(ctx, c.ID)
-		if err != nil {
-			return err
-		}
-		return showSecret(&w, c.JSON)
+		return showSecret(c.JSON, w, err)
 	})
 }
 

@@ -221,6 +221,11 @@ func TestOriginIsChecked(t *testing.T) {
 		}
 		w.do("OPTIONS", "/v1/streams", "", "Origin: "+origin, "Access-Control-Request-Method: GET").is(403)
 	}
+	// A browser does not tell its page why, so the log says what the operator can do.
+	want := `origin=http://evil.example.org advice="--allow-origin http://evil.example.org"`
+	if got := w.logged.String(); !strings.Contains(got, "level=WARN") || !strings.Contains(got, want) {
+		t.Errorf("the log does not name the refused origin: %s", got)
+	}
 	w.do("GET", "/v1/streams", "", "Origin: "+w.url).is(200)
 	a := w.do("GET", "/v1/streams/s/events", "", "Origin: "+friend).is(200)
 	if a.header.Get("Access-Control-Allow-Origin") != friend ||

@@ -164,7 +164,7 @@ func newServer(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts
 	settings := &web.Options{
 		Gate: gate, Hosts: s.opts.Hosts, Origins: s.opts.Origins, MaxBody: s.opts.MaxBody,
 		BodyTimeout: s.opts.BodyTimeout, WriteTimeout: s.opts.WriteTimeout, Parking: s.opts.Parking,
-		Tracer: s.opts.Tracer, Observed: s.opts.Metrics.request, Missing: s.missing(), Off: s.off,
+		Tracer: s.opts.Tracer, Observed: s.opts.Metrics.request, Missing: s.missing, Off: s.off,
 		Logger: s.opts.Logger, LogRequests: s.opts.LogRequests,
 	}
 	if s.opts.Audit != nil {

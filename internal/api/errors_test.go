@@ -24,6 +24,35 @@ type refusal struct {
 }
 
 // Every row of the table of errors, over HTTP.
+// TestErrorsOnTheWayToAStream: the errors that somebody meets who publishes for the first time say the next step, which
+// is the same for a stream that the publisher may not use.
+func TestErrorsOnTheWayToAStream(t *testing.T) {
+	w := start(t, setup{})
+	w.do("PUT", "/v1/streams/hidden", "").is(201)
+	key := w.do("POST", "/v1/keys", `{"name":"a","scopes":["publish:a"]}`).is(201).text("key")
+	for _, action := range []string{"events", "end"} {
+		detail := func(name string) string {
+			return w.do("POST", "/v1/streams/"+name+"/"+action, `{"data":1}`).refused(404, "not_found").text("detail")
+		}
+		const want = "stream default/builds/1: not found; PUT /v1/streams/builds%2F1 creates it"
+		if got := detail("builds%2F1"); got != want {
+			t.Errorf("%s: %q, want %q", action, got, want)
+		}
+		w.with(key, func() {
+			if got := detail("hidden"); got != "stream default/hidden: not found; PUT /v1/streams/hidden creates it" {
+				t.Errorf("%s of a stream of others: %q", action, got)
+			}
+		})
+		if got := detail("builds/1"); !strings.HasSuffix(got, "is written %2F: /v1/streams/builds%2F1/"+action) {
+			t.Errorf("%s: %q", action, got)
+		}
+	}
+	long := w.do("PUT", "/v1/streams/a/"+strings.Repeat("x", 300), "").refused(404, "not_found").text("detail")
+	if len(long) > 100 {
+		t.Errorf("a long path is repeated: %q", long)
+	}
+}
+
 func TestErrorTable(t *testing.T) {
 	store := &faultyStore{Store: memstore.New(nil)}
 	w := start(t, setup{

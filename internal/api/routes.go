@@ -2,6 +2,9 @@ package api
 
 import (
 	"net/http"
+	"net/url"
+	"path"
+	"slices"
 	"strings"
 
 	"reprise/internal/httpserver"
@@ -110,11 +113,23 @@ func (s *Server) quotaRoutes(m *web.Mux) {
 	m.Handle("GET", "/v1/quota", web.Anybody, []string{"tenant", "principal"}, s.showQuota)
 }
 
+// maxShownPath limits the paths that an error repeats.
+const maxShownPath = 256
+
 // missing says what there is in place of a path that does not exist.
-func (s *Server) missing() string {
+func (s *Server) missing(from string) string {
 	if s.host == nil {
 		return "there is no such path; below /v1 there are /v1/mcp/sessions, /v1/tasks, /v1/quota, /v1/keys and, " +
 			"with --audit, /v1/audit alone"
+	}
+	name, ok := strings.CutPrefix(from, streamsPath)
+	if ok && len(from) <= maxShownPath && strings.Contains(name, "/") {
+		action := ""
+		if dir, last := path.Split(name); slices.Contains([]string{"events", "end", "trim"}, last) {
+			name, action = strings.TrimSuffix(dir, "/"), "/"+last
+		}
+		return "there is no such path; a slash in the name of a stream is written %2F: " +
+			streamsPath + url.PathEscape(name) + action
 	}
 	return "there is no such path; /openapi.yaml lists those there are"
 }

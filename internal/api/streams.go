@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -29,7 +30,7 @@ type streamLinks struct {
 }
 
 func (s *Server) streamBody(info *reprise.StreamInfo) streamBody {
-	self := "/v1/streams/" + url.PathEscape(info.Key.Name)
+	self := streamsPath + url.PathEscape(info.Key.Name)
 	body := streamBody{client.Stream{
 		Name: info.Key.Name, Status: "open", Labels: maps.Clone(info.Config.Labels),
 		Retention: execution.Retention{
@@ -111,7 +112,7 @@ func (s *Server) createStream(x *web.Exchange) error {
 	status := http.StatusOK
 	if created {
 		status = http.StatusCreated
-		x.W.Header().Set("Location", "/v1/streams/"+url.PathEscape(key.Name))
+		x.W.Header().Set("Location", streamsPath+url.PathEscape(key.Name))
 	}
 	return s.answerStream(x, status, stream)
 }
@@ -185,17 +186,27 @@ func (s *Server) answerStream(x *web.Exchange, status int, stream *reprise.Strea
 	return x.Answer(status, s.streamBody(&info))
 }
 
-// stream finds the stream in the path, for a sender with a scope for it.
+// stream finds the stream in the path, for a sender with a scope for it. A publisher learns how to create a stream that
+// does not exist, and gets the same answer for one that it may not use.
 func (s *Server) stream(x *web.Exchange, scope identity.Scope) (*reprise.Stream, error) {
 	key, err := userStream(x)
 	if err != nil {
 		return nil, err
 	}
-	if !x.Who.MayOn(scope, key.Name) {
-		return nil, grants.NotFound(key)
+	var stream *reprise.Stream
+	if x.Who.MayOn(scope, key.Name) {
+		stream, err = s.log.Stream(x.R.Context(), key)
+	} else {
+		err = grants.NotFound(key)
 	}
-	return s.log.Stream(x.R.Context(), key)
+	if scope == identity.ScopePublish && errors.Is(err, reprise.ErrNotFound) {
+		return nil, fmt.Errorf("%w; PUT %s creates it", err, streamsPath+url.PathEscape(key.Name))
+	}
+	return stream, err
 }
+
+// streamsPath is the path below which streams have their names.
+const streamsPath = "/v1/streams/"
 
 func (s *Server) showStream(x *web.Exchange) error {
 	stream, err := s.stream(x, identity.ScopeRead)

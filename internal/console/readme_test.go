@@ -13,11 +13,11 @@ import (
 	"reprise/internal/freeport"
 )
 
-// TestReadme is a person who has never seen it: the steps of README.md as they stand there, from the first command to a
-// page that was cut off and has resumed. What differs is the home directory, the port, and that the program is built.
+// TestReadme follows the steps of docs/console.md as they stand there, from the first command to a page that was cut
+// off and has resumed. The home directory and the port are others, and the program is built.
 func TestReadme(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../README.md")
+	text, err := os.ReadFile("../../docs/console.md")
 	check(t, err)
 	readme := string(text)
 	began := time.Now()
@@ -33,7 +33,7 @@ func TestReadme(t *testing.T) {
 	typed := func(command string) string {
 		t.Helper()
 		if !strings.Contains(readme, command) {
-			t.Fatalf("README.md does not say %s", command)
+			t.Fatalf("docs/console.md does not say %s", command)
 		}
 		shell := exec.CommandContext(t.Context(), "sh", "-c", command)
 		shell.Dir, shell.Env, shell.Stderr = home, env, os.Stderr
@@ -44,7 +44,7 @@ func TestReadme(t *testing.T) {
 
 	// go run ./cmd/reprise serve
 	if !strings.Contains(readme, "./cmd/reprise serve\n") {
-		t.Fatal("README.md does not say how to start it")
+		t.Fatal("docs/console.md does not say how to start it")
 	}
 	s := &server{TB: t, addr: addr, env: env, bare: true}
 	s.start()
@@ -57,7 +57,7 @@ func TestReadme(t *testing.T) {
 	// 2. Open the console.
 	address := regexp.MustCompile(`2\. Open the console, <http://127\.0\.0\.1:7070(/)>`).FindStringSubmatch(readme)
 	if address == nil {
-		t.Fatal("README.md does not say where the console is")
+		t.Fatal("docs/console.md does not say where the console is")
 	}
 	p := startBrowser(t).open(t, 1280, 800)
 	p.visit(s.url + address[1])
@@ -100,7 +100,7 @@ func stepOf(t *testing.T, readme string, step int, words string) string {
 	t.Helper()
 	line := regexp.MustCompile(`(?m)^` + string(rune('0'+step)) + `\. .*$`).FindString(readme)
 	if !strings.Contains(line, "*"+words+"*") {
-		t.Fatalf("step %d of README.md does not name *%s*: %s", step, words, line)
+		t.Fatalf("step %d of docs/console.md does not name *%s*: %s", step, words, line)
 	}
 	return words
 }

@@ -53,7 +53,7 @@ func TestNamedTestsExist(t *testing.T) {
 // commandFiles are the files that name tests.
 func commandFiles(t *testing.T) []string {
 	files := []string{"Makefile", "README.md"}
-	for _, pattern := range []string{"docs/*.md", "docs/decisions/*.md"} {
+	for _, pattern := range []string{"docs/*.md", "docs/internals/*.md", "docs/internals/decisions/*.md"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

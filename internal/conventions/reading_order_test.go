@@ -10,18 +10,19 @@ import (
 	"testing"
 )
 
-// TestRootIsReadInOrder: README names every file of the root package in an order in which a file refers mostly to
-// those before it. References ahead are at most one in six: a Log and what it is made of must name each other.
+// TestRootIsReadInOrder: docs/internals/design.md names every file of the root package in an order in which a file
+// refers mostly to those before it. References ahead are at most one in six: a Log and what it is made of must name
+// each other.
 func TestRootIsReadInOrder(t *testing.T) {
 	top(t)
-	text, err := os.ReadFile("README.md")
+	text, err := os.ReadFile("docs/internals/design.md")
 	check(t, err)
 	_, section, _ := strings.Cut(string(text), "## Where things live, in reading order\n")
 	section, _, _ = strings.Cut(section, "\n2. ")
 	place, owner := map[string]int{}, map[string]string{}
 	for i, m := range regexp.MustCompile("`([a-z]+\\.go)`").FindAllStringSubmatch(section, -1) {
 		if place[m[1]] != 0 {
-			t.Errorf("README names %s twice", m[1])
+			t.Errorf("docs/internals/design.md names %s twice", m[1])
 		}
 		place[m[1]] = i + 1
 	}
@@ -31,7 +32,7 @@ func TestRootIsReadInOrder(t *testing.T) {
 			continue
 		}
 		if place[path] == 0 {
-			t.Errorf("README's reading order lacks %s", path)
+			t.Errorf("docs/internals/design.md's reading order lacks %s", path)
 		}
 		root[path] = f.file
 		for name := range declarations(t, path) {
@@ -51,7 +52,7 @@ func TestRootIsReadInOrder(t *testing.T) {
 		}
 	}
 	if len(place) != len(root) || back < 100 {
-		t.Errorf("%d files in README, %d in the root; %d references back", len(place), len(root), back)
+		t.Errorf("%d files in the reading order, %d in the root; %d references back", len(place), len(root), back)
 	}
 	if 6*len(ahead) > back+len(ahead) {
 		slices.Sort(ahead)

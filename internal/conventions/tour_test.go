@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// TestTourNamesExist: each row of docs/tour.md names a file and declarations that are in it.
+// TestTourNamesExist: each row of docs/internals/tour.md names a file and declarations that are in it.
 func TestTourNamesExist(t *testing.T) {
 	top(t)
-	text, err := os.ReadFile("docs/tour.md")
+	text, err := os.ReadFile("docs/internals/tour.md")
 	check(t, err)
 	row := regexp.MustCompile("(?m)^\\| `([^`]+\\.go)` \\| ([^|]+) \\|")
 	name := regexp.MustCompile("`([^`]+)`")

@@ -53,7 +53,8 @@ type Report struct {
 
 // String is a line with the counts.
 func (r *Report) String() string {
-	return fmt.Sprintf("%s: %d passed, %d failed, %d not run", r.Face, r.Counts[Passed], r.Counts[Failed], r.Counts[NotRun])
+	n := r.Counts
+	return fmt.Sprintf("%s: %d passed, %d failed, %d not run", r.Face, n[Passed], n[Failed], n[NotRun])
 }
 
 // Target is a server.
@@ -70,6 +71,8 @@ type Target struct {
 	Only *regexp.Regexp
 	// Patience bounds each case.
 	Patience time.Duration
+	// Out is written a line for each case and one with the counts. Nil means nothing.
+	Out io.Writer
 }
 
 // testCase is one case. run returns what is wrong.
@@ -81,9 +84,12 @@ type testCase struct {
 
 var faces = map[string][]testCase{"durable": durableCases, "e2b": e2bCases, "execd": execdCases}
 
-// Check runs the cases of a protocol, one after the other, and calls each, if it is not nil, after each of them. It
-// stops when ctx ends.
-func Check(ctx context.Context, t *Target, each func(Result)) *Report {
+// Check runs the cases of a protocol, one after the other. It stops when ctx ends.
+func Check(ctx context.Context, t *Target) *Report {
+	out := t.Out
+	if out == nil {
+		out = io.Discard
+	}
 	report := &Report{Face: t.Face, URL: t.URL, Counts: map[Outcome]int{}}
 	for _, test := range faces[t.Face] {
 		if t.Only != nil && !t.Only.MatchString(test.name) {
@@ -96,13 +102,14 @@ func Check(ctx context.Context, t *Target, each func(Result)) *Report {
 			r.Outcome, r.Detail = Failed, err.Error()
 		}
 		if ctx.Err() != nil {
-			break
+			return report
 		}
 		report.Counts[r.Outcome]++
 		report.Results = append(report.Results, r)
-		if each != nil {
-			each(r)
-		}
+		fmt.Fprintln(out, r)
+	}
+	if len(report.Results) > 0 {
+		fmt.Fprintln(out, report)
 	}
 	return report
 }

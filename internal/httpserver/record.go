@@ -28,6 +28,9 @@ type Record struct {
 	Execution string
 	// Quiet is set for a request of which a client sends many: a success is for debugging alone.
 	Quiet bool
+	// OriginRefused is set for a request of a page whose origin may not use the server. A browser does not tell the
+	// page why, so the log does.
+	OriginRefused bool
 
 	began  time.Time
 	status int // 0 until the header is written
@@ -110,6 +113,8 @@ func (rec *Record) Log(logger *slog.Logger, wanted Requests, r *http.Request) {
 	switch {
 	case status >= 500:
 		level = slog.LevelError
+	case rec.OriginRefused:
+		level = slog.LevelWarn
 	case refused, wanted == LogAll:
 	case wanted == LogErrors, rec.Quiet, isRead(r.Method):
 		level = slog.LevelDebug
@@ -122,12 +127,19 @@ func (rec *Record) Log(logger *slog.Logger, wanted Requests, r *http.Request) {
 		slog.String("path", Clip(r.URL.Path, 256)), slog.Int("status", status),
 		slog.Int64("bytes", rec.bytes), slog.Duration("took", rec.Took()),
 	}
+	origin, advice := "", ""
+	if rec.OriginRefused {
+		origin = Clip(r.Header.Get("Origin"), 256)
+		advice = "--allow-origin " + origin
+	}
 	for _, optional := range []struct{ name, value string }{
 		{"code", string(rec.code)},
 		{"principal", rec.Principal},
 		{"tenant", rec.Tenant},
 		{"execution", rec.Execution},
 		{"trace", tracecontext.Of(r.Header).TraceID()},
+		{"origin", origin},
+		{"advice", advice},
 	} {
 		if optional.value != "" {
 			attrs = append(attrs, slog.String(optional.name, optional.value))

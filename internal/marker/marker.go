@@ -1,5 +1,5 @@
 // Package marker compares the Wrappers around a Store with the marker in it, which names those with which the store was
-// written. docs/storage-wrappers.md has the format of the marker and the rules.
+// written. docs/internals/storage-wrappers.md has the format of the marker and the rules.
 package marker
 
 import (

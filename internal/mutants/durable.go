@@ -27,17 +27,17 @@ var durableMutants = []mutant{
 		pkg: "./internal/datadir", run: "TestDataDirectoryStaysLockedWithoutItsLockFile",
 	},
 	{
-		name: "a log is open without its lock file", rule: "docs/storage-log.md: one process",
+		name: "a log is open without its lock file", rule: "docs/internals/storage-log.md: one process",
 		file: "store/logstore/store.go", old: "	if lockDir(f) != nil {", new: "	if false {",
 		pkg: "./store/logstore", run: "TestLockHoldsWithoutItsFile",
 	},
 	{
-		name: "a log is open beside an earlier version", rule: "docs/storage-log.md: one process",
+		name: "a log is open beside an earlier version", rule: "docs/internals/storage-log.md: one process",
 		file: "store/logstore/store.go", old: "	if lock(f) != nil {", new: "	if false {",
 		pkg: "./store/logstore", run: "TestLockFileIsThatOfEarlierVersions",
 	},
 	{
-		name: "a database is open without its lock file", rule: "docs/storage-sqlite.md: one process",
+		name: "a database is open without its lock file", rule: "docs/internals/storage-sqlite.md: one process",
 		file: "store/sqlitestore/lock_linux.go", old: "Start: 1 << 62, Len: 1}", new: "Start: int64(f.Fd()), Len: 1}",
 		pkg: "./store/sqlitestore", run: "TestLockHoldsWithoutItsFile",
 	},
@@ -57,17 +57,18 @@ var durableMutants = []mutant{
 		pkg: "./cmd/reprise", run: "TestWindowBesideAServer",
 	},
 	{
-		name: "log gives back no space once a segment cannot be read", rule: "docs/storage-log.md: bounded space",
+		name: "log gives back no space once a segment cannot be read",
+		rule: "docs/internals/storage-log.md: bounded space",
 		file: "store/logstore/keep.go", old: "case errors.Is(err, errUnread):", new: "case false:",
 		pkg: "./store/logstore", run: "TestSpaceIsGivenBackBesideSegmentThatCannotBeRead",
 	},
 	{
-		name: "log closes a segment for a write without room", rule: "docs/storage-log.md: full disk",
+		name: "log closes a segment for a write without room", rule: "docs/internals/storage-log.md: full disk",
 		file: "store/logstore/commit.go", old: "if isFull(err) && s.cut(seg) {", new: "if false {",
 		pkg: "./store/logstore", run: "TestWriteWithoutRoomClosesNothing",
 	},
 	{
-		name: "log takes all that is free when it is opened", rule: "docs/storage-log.md: full disk",
+		name: "log takes all that is free when it is opened", rule: "docs/internals/storage-log.md: full disk",
 		file: "store/logstore/recover.go", old: "for seg.file.Allocate(seg.room) != nil {",
 		new: "if seg.file.Allocate(seg.room) != nil {\n\t\tseg.room = seg.end\n\t}\n\tfor false {",
 		pkg: "./store/logstore", run: "TestReopenOnFullDiskKeepsRoomForRemovals",
@@ -364,7 +365,8 @@ var durableMutants = []mutant{
 		pkg: "./store/internal/driver", run: "TestHubTurnsWithFirstAndLastWatcher",
 	},
 	{
-		name: "redis tells watchers nothing after a restart", rule: "Watcher: moved must be called once changes can be seen again",
+		name: "redis tells watchers nothing after a restart",
+		rule: "Watcher: moved must be called once changes can be seen again",
 		file: "store/redisstore/watch.go", old: "		w.hub.Again()\n", new: "",
 		pkg: "./store/redisstore", run: "TestWatchOverARestart",
 	},

@@ -232,7 +232,7 @@ var relayMutants = []mutant{
 		pkg:  "./internal/face/durable", run: "TestNamesOfPaths",
 	},
 	{
-		name: "a guard is not compared", rule: "docs/decisions/0081",
+		name: "a guard is not compared", rule: "docs/internals/decisions/0081",
 		file: "commit.go",
 		old:  "	if err := c.isGuarded(st.producers, m.log); err != nil {",
 		new:  "	if err := error(nil); err != nil {",

@@ -17,7 +17,7 @@ var logIndexMutants = []mutant{
 		pkg: "./store/logstore", run: "TestRunsAreThoseOfSlice",
 	},
 	{
-		name: "settled batches stay in the oldest run", rule: "docs/storage-log.md: bounds",
+		name: "settled batches stay in the oldest run", rule: "docs/internals/storage-log.md: bounds",
 		file: "store/logstore/runs.go", old: "	p.first = first\n	return less\n", new: "	return less\n",
 		pkg: "./store/logstore", run: "TestRunsAreThoseOfSlice",
 	},
@@ -28,12 +28,12 @@ var logIndexMutants = []mutant{
 		pkg: "./store/logstore", run: "TestPlacesAreThoseOfSlice",
 	},
 	{
-		name: "what trims leave counts as live for ever", rule: "docs/storage-log.md: bounds",
+		name: "what trims leave counts as live for ever", rule: "docs/internals/storage-log.md: bounds",
 		file: "store/logstore/state.go", old: "		s.trimmed = append(s.trimmed, st.id)\n", new: "",
 		pkg: "./store/logstore", run: "TestTrimmedBatchesDoNotCount",
 	},
 	{
-		name: "indexes stay in memory", rule: "docs/storage-log.md: memory",
+		name: "indexes stay in memory", rule: "docs/internals/storage-log.md: memory",
 		file: "store/logstore/keep.go", old: "	if !tight {\n		s.writeIndexes()\n	}\n", new: "",
 		pkg: "./store/logstore", run: "TestDirectoryOfEarlierVersionOpens|TestPagesOverIndexes",
 	},

@@ -84,8 +84,8 @@ func TestTimeOfItsTests(t *testing.T) {
 	}
 }
 
-// TestTableOfRepairs: docs/testing.md has a row for each promise that was once broken, whose tests and mutants there
-// are, and every mutant of a row is in it.
+// TestTableOfRepairs: docs/internals/testing.md has a row for each promise that was once broken, whose tests and
+// mutants there are, and every mutant of a row is in it.
 func TestTableOfRepairs(t *testing.T) {
 	t.Chdir("../..")
 	left := map[string]string{} // the row of each mutant
@@ -95,7 +95,7 @@ func TestTableOfRepairs(t *testing.T) {
 			left[m.name] = found[1]
 		}
 	}
-	doc, err := os.ReadFile("docs/testing.md")
+	doc, err := os.ReadFile("docs/internals/testing.md")
 	if err != nil {
 		t.Fatal(err)
 	}

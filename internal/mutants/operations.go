@@ -18,7 +18,7 @@ var operationMutants = []mutant{
 		pkg: "./internal/execution", run: "TestRequestIsKeptWithoutSecrets",
 	},
 	{
-		name: "a request of an earlier version is another one", rule: "docs/decisions/0078",
+		name: "a request of an earlier version is another one", rule: "docs/internals/decisions/0078",
 		file: "internal/execution/start.go",
 		old:  "changed != nil && isStartedBy(&info", new: "changed != nil && info.Revision > 0 && isStartedBy(&info",
 		pkg: "./internal/execution", run: "TestRequestOfAnEarlierVersionIsFound",

@@ -3,7 +3,7 @@
 package main
 
 // rowMutants are repairs of promises that were once broken, each taken out. The rule is the row of the table in
-// docs/testing.md.
+// docs/internals/testing.md.
 var rowMutants = []mutant{
 	{
 		name: "what comes with the end exceeds the quota", rule: "row 10: quotas hold every event but a lone end",
@@ -74,7 +74,7 @@ var rowMutants = []mutant{
 		pkg: "./internal/execution", run: "TestListIsBoundedInBytes",
 	},
 	{
-		name: "a page of executions lists a thousand streams", rule: "docs/performance.md, G3",
+		name: "a page of executions lists a thousand streams", rule: "docs/internals/performance.md, G3",
 		file: "internal/execution/list.go",
 		old:  "		of.Limit = q.Limit // most", new: "		_ = q.Limit // most",
 		pkg: "./internal/execution", run: "TestListReadsNoMoreThanItReturns",

@@ -15,6 +15,23 @@ var serverMutants = []mutant{
 		pkg: "./cmd/reprise", run: "TestScripts/log_requests",
 	},
 	{
+		name: "a refused origin is no warning", rule: "docs/operate.md, logs",
+		file: "internal/web/guard.go", old: "		recordOf(w).OriginRefused = true\n", new: "",
+		pkg: "./internal/api", run: "TestOriginIsChecked",
+	},
+	{
+		name: "a publisher learns that a stream of others exists", rule: "G8",
+		file: "internal/api/streams.go",
+		old:  "scope == identity.ScopePublish && errors.Is",
+		new:  "stream == nil && x.Who.MayOn(scope, key.Name) && errors.Is",
+		pkg:  "./internal/api", run: "TestErrorsOnTheWayToAStream",
+	},
+	{
+		name: "a slash in a path is no hint", rule: "docs/protocol.md, streams of your own",
+		file: "internal/api/routes.go", old: "ok && len(from)", new: "!ok && len(from)",
+		pkg: "./internal/api", run: "TestErrorsOnTheWayToAStream",
+	},
+	{
 		name: "a refused read is not logged", rule: "docs/operate.md, logs",
 		file: "internal/httpserver/record.go", old: "refused := status >= 400 && ", new: "refused := status >= 500 && ",
 		pkg: "./internal/httpserver", run: "TestRequestsThatAreLogged",

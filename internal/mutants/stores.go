@@ -7,12 +7,12 @@ const conformance = "TestConformance/"
 // storeMutants are faults in memstore, one for each "must" that package storetest checks without a crash.
 var storeMutants = []mutant{
 	{
-		name: "the keys of a stream that is made with its end stay in Redis", rule: "docs/storage-redis.md",
+		name: "the keys of a stream that is made with its end stay in Redis", rule: "docs/internals/storage-redis.md",
 		file: "store/redisstore/create.lua", old: "if ARGV[7] ~= '' then", new: "if false then",
 		pkg: "./store/redisstore", run: "TestKeysOfEndedStreamsExpire",
 	},
 	{
-		name: "the keys of a stream do not follow a changed expiry", rule: "docs/storage-redis.md",
+		name: "the keys of a stream do not follow a changed expiry", rule: "docs/internals/storage-redis.md",
 		file: "store/redisstore/configure.lua", old: "if ARGV[9] ~= '' then", new: "if false then",
 		pkg: "./store/redisstore", run: "TestKeysOfEndedStreamsExpire",
 	},
@@ -355,7 +355,7 @@ var storeMutants = []mutant{
 		pkg: "./store/memstore", run: conformance + "close",
 	},
 	{
-		name: "a cluster of Valkey is taken for one server", rule: "docs/storage-redis.md",
+		name: "a cluster of Valkey is taken for one server", rule: "docs/internals/storage-redis.md",
 		file: "store/redisstore/open.go", old: "cmp.Or(info[\"redis_mode\"], info[\"server_mode\"])",
 		new: "cmp.Or(info[\"redis_mode\"])",
 		pkg: "./store/redisstore", run: "TestModeOfTheServer",

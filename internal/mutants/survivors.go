@@ -25,22 +25,23 @@ var survivorMutants = []mutant{
 		pkg: "./enginetest", run: "TestHeldStreamStaysInMemory",
 	},
 	{
-		name: "recovery takes a commit of another number", rule: "docs/storage-log.md: recovery",
+		name: "recovery takes a commit of another number", rule: "docs/internals/storage-log.md: recovery",
 		file: "store/logstore/recover.go", old: "		if !ok || commit != s.nextCommit {", new: "		if !ok {",
 		pkg: "./store/logstore", run: "TestCommitOfAnotherNumberIsNotTaken",
 	},
 	{
-		name: "damage at the edge of a MiB is a torn write", rule: "docs/storage-log.md: recovery",
+		name: "damage at the edge of a MiB is a torn write", rule: "docs/internals/storage-log.md: recovery",
 		file: "store/logstore/recover.go", old: "at += int64(len(chunk) - overlap) {", new: "at += int64(len(chunk)) {",
 		pkg: "./store/logstore", run: "TestDamageIsFoundOverTheEdgeOfABlock",
 	},
 	{
-		name: "a mark that is replaced during a snapshot is not in it", rule: "docs/storage-log.md: snapshots",
+		name: "a mark that is replaced during a snapshot is not in it",
+		rule: "docs/internals/storage-log.md: snapshots",
 		file: "store/logstore/state.go", old: "		s.save(old)\n", new: "",
 		pkg: "./store/logstore", run: "TestMarkReplacedDuringSnapshotIsInIt",
 	},
 	{
-		name: "batches that were trimmed meanwhile are moved", rule: "docs/storage-log.md: giving space back",
+		name: "batches that were trimmed meanwhile are moved", rule: "docs/internals/storage-log.md: giving space back",
 		file: "store/logstore/keep.go", old: "			if s.lives(&moves[i], seg) {", new: "			if true {",
 		pkg: "./store/logstore", run: "TestBatchTrimmedMeanwhileIsNotMoved",
 	},

@@ -11,5 +11,5 @@
 // A [Meter] sends the contents of a [metrics.Registry] once a minute, as sums since the start.
 //
 // The package does not use the SDK of OpenTelemetry, which takes longer to build than all of Reprise; see
-// docs/decisions/0018-spans-without-the-sdk.md.
+// docs/internals/decisions/0018-spans-without-the-sdk.md.
 package otlp

@@ -9,5 +9,5 @@
 // ResponseWriter writes the chunks of the response that net/http began. When the response has ended, the connection
 // goes back to net/http for the next request.
 //
-// See docs/decisions/0034-parked-readers.md and 0037-a-crew-writes-to-parked-readers.md.
+// See docs/internals/decisions/0034-parked-readers.md and 0037-a-crew-writes-to-parked-readers.md.
 package park

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestPatchesApply: the patches that revert the repairs listed in docs/testing.md apply to the code, which then can be
-// built.
+// TestPatchesApply: the patches that revert the repairs listed in docs/internals/testing.md apply to the code, which
+// then can be built.
 func TestPatchesApply(t *testing.T) {
 	patches, err := filepath.Glob("testdata/*.patch")
 	if err != nil || len(patches) != 4 {

@@ -67,6 +67,7 @@ func (m *Mux) guard(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	if !slices.Contains(m.opts.Origins, origin) {
+		recordOf(w).OriginRefused = true
 		m.refuse(w, r, fmt.Errorf("%w: pages of this origin may not use the server; name it with --allow-origin",
 			identity.ErrForbidden))
 		return false

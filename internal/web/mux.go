@@ -80,9 +80,8 @@ type Options struct {
 	// Observed is called with each request that is over. Default: nothing.
 	Observed func(Observation)
 	// Missing says what there is in place of a path that does not exist, and Off how to get one that this server does
-	// not offer, "" for others. Off is for known senders.
-	Missing string
-	Off     func(path string) string
+	// not offer, "" for others. Off is for known senders. Default: neither says anything.
+	Missing, Off func(path string) string
 	// Logger is given one line a request, and what went wrong. Default: silent.
 	Logger *slog.Logger
 	// LogRequests says of which requests. Default: httpserver.LogChanges.
@@ -230,7 +229,10 @@ func (m *Mux) route(w http.ResponseWriter, r *http.Request) {
 
 // NoSuchPath answers a request for a path that does not exist.
 func (m *Mux) NoSuchPath(w http.ResponseWriter, r *http.Request) {
-	detail := m.opts.Missing
+	detail := ""
+	if m.opts.Missing != nil {
+		detail = m.opts.Missing(r.URL.Path)
+	}
 	if m.opts.Off != nil {
 		if off := m.opts.Off(r.URL.Path); off != "" {
 			if who, err := m.opts.Gate.Identify(r); err != nil { // how the server is set up is not for everybody

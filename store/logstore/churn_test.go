@@ -12,7 +12,7 @@ import (
 // TestTwoDaysOfChurn lives through 48 hours by a clock of its own: a commit each second, a sweep every five minutes,
 // and every half hour the store is closed, killed, or loses its power, and opened again. Streams of runs come, are
 // appended to, end, and are swept an hour later, but for some that are abandoned and stay; others go on with a window.
-// The store always holds what a model of it says, and takes no more space than docs/storage-log.md allows.
+// The store always holds what a model of it says, and takes no more space than docs/internals/storage-log.md allows.
 func TestTwoDaysOfChurn(t *testing.T) {
 	hours := 48
 	if raceEnabled {

@@ -24,7 +24,7 @@ func parseName(name string) (number uint64, ours bool) {
 	return number, true
 }
 
-// recover reads the newest snapshot and the log after it. Its steps are numbered as in docs/storage-log.md.
+// recover reads the newest snapshot and the log after it. Its steps are numbered as in docs/internals/storage-log.md.
 func (s *Store) recover() error {
 	// Step 1.
 	segments, snapshots, err := s.names()

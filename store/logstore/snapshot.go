@@ -106,7 +106,7 @@ func (c *cutter) oldPlaces(n int, st *stream, head *snapshotHead) {
 }
 
 // saveSnapshot starts a segment, writes the state before it as a snapshot, and makes that segment the one from which
-// Open reads the log. docs/storage-log.md numbers its steps. A snapshot that pays may use the reserve.
+// Open reads the log. docs/internals/storage-log.md numbers its steps. A snapshot that pays may use the reserve.
 func (s *Store) saveSnapshot(pays bool) error {
 	if err := s.disk.remove(tmpName); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

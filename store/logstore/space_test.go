@@ -14,7 +14,7 @@ import (
 )
 
 // TestSpaceIsBounded churns streams of all ages in a tenth of which nothing is ever removed. At each moment the log
-// takes no more than docs/storage-log.md says.
+// takes no more than docs/internals/storage-log.md says.
 func TestSpaceIsBounded(t *testing.T) {
 	o := exploreOptions()
 	o.SegmentBytes = 16 << 10

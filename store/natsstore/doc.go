@@ -3,5 +3,5 @@
 //
 // The durability of acknowledged events is that of the server: JetStream acknowledges a message when a majority of its
 // replicas have it. It syncs files every two minutes unless its configuration says "sync_interval: always".
-// docs/storage-nats.md describes the data in JetStream and the guarantees.
+// docs/internals/storage-nats.md describes the data in JetStream and the guarantees.
 package natsstore

@@ -246,7 +246,7 @@ func TestWarningsAboutSingleServerWithoutSync(t *testing.T) {
 	}
 }
 
-// The permissions that docs/storage-nats.md names are enough.
+// The permissions that docs/internals/storage-nats.md names are enough.
 func TestPermissionsInDocsSuffice(t *testing.T) {
 	const name = "P"
 	var api []string

@@ -45,7 +45,7 @@ var (
 )
 
 // Open connects to the database at a URL of the form postgres://user:password@host:port/database?parameter=value and
-// creates or updates the tables. docs/storage-postgres.md lists the parameters. opts may be nil. The error is
+// creates or updates the tables. docs/internals/storage-postgres.md lists the parameters. opts may be nil. The error is
 // ErrRefused, ErrNewer or ErrNotOurs, or it wraps reprise.ErrInvalid if the URL is wrong and reprise.ErrUnavailable if
 // the server does not answer. It never contains the password.
 func Open(ctx context.Context, url string, opts *Options) (_ *Store, err error) {

@@ -4,5 +4,5 @@
 // The durability of acknowledged events depends on the server's configuration. They are on its disk with appendfsync
 // always, and in its memory otherwise. The parameter wait=N adds the memory of N replicas. A restart or a failover may
 // lose acknowledged events. The stream then continues under another epoch, so that a seq that is assigned again cannot
-// be confused with the old one. docs/storage-redis.md describes the data in Redis and the guarantees.
+// be confused with the old one. docs/internals/storage-redis.md describes the data in Redis and the guarantees.
 package redisstore

@@ -75,7 +75,7 @@ func TestPasswordThatIsWrongIsInvalid(t *testing.T) {
 	}
 }
 
-// A user who may do what docs/storage-redis.md lists, and nothing else, can use the store.
+// A user who may do what docs/internals/storage-redis.md lists, and nothing else, can use the store.
 func TestUserWithFewRights(t *testing.T) {
 	on := testserver.Redis(t, nil)
 	rules := "on >pw ~reprise:* &reprise:* -@all +hello +auth +ping +client|setname +info +evalsha +eval +evalsha_ro +eval_ro" +

@@ -27,7 +27,7 @@ const (
 )
 
 // Options are the settings of Open. The zero value of each field means its default. A parameter of the URL overrides
-// its field; see docs/storage-redis.md.
+// its field; see docs/internals/storage-redis.md.
 type Options struct {
 	// Prefix is the start of all keys, so that several logs can share a server: 1 to 64 bytes of letters, digits, '.',
 	// '_' and '-'. Default: "reprise". Parameter: prefix.
@@ -100,9 +100,9 @@ var (
 )
 
 // Open connects to the server at url, for example "redis://user:password@host:6379/0?prefix=builds".
-// docs/storage-redis.md lists all forms and parameters. opts may be nil. The error wraps reprise.ErrInvalid if the URL
-// is wrong or the server cannot be used, and reprise.ErrUnavailable if the server does not answer. It never contains
-// the password.
+// docs/internals/storage-redis.md lists all forms and parameters. opts may be nil. The error wraps reprise.ErrInvalid
+// if the URL is wrong or the server cannot be used, and reprise.ErrUnavailable if the server does not answer. It never
+// contains the password.
 func Open(ctx context.Context, url string, opts *Options) (_ *Store, err error) {
 	defer func() { err = storeError(ctx, err) }()
 	s := &Store{opts: opts.withDefaults(), publish: "SPUBLISH", me: rand.Text()}

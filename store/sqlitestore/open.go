@@ -26,7 +26,7 @@ const (
 	applicationID = 0x72707365
 	// version is that of the schema and of all formats within.
 	version = 3
-	// pageSize keeps a lone append small; see docs/storage-sqlite.md for what was measured.
+	// pageSize keeps a lone append small; see docs/internals/storage-sqlite.md for what was measured.
 	pageSize = 4096
 )
 

@@ -1,5 +1,5 @@
 -- Schema 1. {schema} stands for the quoted name of the schema, {lock} for the key of its advisory lock.
--- Times are nanoseconds since 1970. See docs/storage-postgres.md.
+-- Times are nanoseconds since 1970. See docs/internals/storage-postgres.md.
 
 -- A row a stream. What each append changes comes first, and is in no index, so that the
 -- new version of a row finds room on the page of the old one and no index is touched (HOT).

@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// TestReadmeLibrarySectionWorksOutsideRepository runs the lines of README's library section in a module of its own.
-func TestReadmeLibrarySectionWorksOutsideRepository(t *testing.T) {
+// TestLibraryPageWorksOutsideRepository runs the lines of docs/library.md in a module of its own.
+func TestLibraryPageWorksOutsideRepository(t *testing.T) {
 	top(t)
-	text, err := os.ReadFile("README.md")
+	text, err := os.ReadFile("docs/library.md")
 	check(t, err)
-	_, section, _ := strings.Cut(string(text), "## As a library\n")
+	_, section, _ := strings.Cut(string(text), "## A first program\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	blocks := regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatch(section, -1)
 	if len(blocks) != 2 || blocks[0][1] != "sh" || blocks[1][1] != "go" {
