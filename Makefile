@@ -87,6 +87,7 @@ faces: ## SDKs of other systems, unchanged, through cuts and a SIGKILL of the se
 	examples/faces/execd.sh
 	examples/faces/durable.sh
 	examples/faces/e2b.sh
+	examples/faces/genkit.sh
 	examples/relay.sh
 
 .PHONY: rust-client

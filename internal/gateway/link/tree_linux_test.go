@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"os"
 	"os/exec"
+	"strconv"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -22,7 +23,8 @@ func TestProcessWhoseFirstThreadHasEndedIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const mark = "test/headless"
+	name := "test-" + strconv.Itoa(os.Getpid()) // another run may be beside this one
+	mark := name + "/headless"
 	cmd := exec.CommandContext(t.Context(), program)
 	cmd.Env = []string{headless.Env + "=" + headless.Quiet, markName + "=" + mark}
 	cmd.SysProcAttr = &unix.SysProcAttr{Setsid: true}
@@ -37,7 +39,7 @@ func TestProcessWhoseFirstThreadHasEndedIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%q, %v", line, err)
 	}
-	if len(treeOf(0, mark)) != 1 || !KillMarked("test") || len(treeOf(cmd.Process.Pid, mark)) != 0 {
+	if len(treeOf(0, mark)) != 1 || !KillMarked(name) || len(treeOf(cmd.Process.Pid, mark)) != 0 {
 		t.Error("it is not killed")
 	}
 	_ = cmd.Process.Kill()
