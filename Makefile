@@ -88,6 +88,7 @@ faces: ## SDKs of other systems, unchanged, through cuts and a SIGKILL of the se
 	examples/faces/durable.sh
 	examples/faces/e2b.sh
 	examples/faces/genkit.sh
+	examples/faces/assistant-ui.sh
 	examples/relay.sh
 
 .PHONY: rust-client

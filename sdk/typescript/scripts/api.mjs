@@ -3,7 +3,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 
 const target = new URL('../../../docs/api-typescript.md', import.meta.url)
-const entries = { index: 'reprise', shared: 'reprise/shared', admin: 'reprise/admin', node: 'reprise/node', react: 'reprise/react', ai: 'reprise/ai', mcp: 'reprise/mcp', 'mcp-storetest': 'reprise/mcp/storetest' }
+const entries = { index: 'reprise', shared: 'reprise/shared', admin: 'reprise/admin', node: 'reprise/node', react: 'reprise/react', ai: 'reprise/ai', 'assistant-ui': 'reprise/assistant-ui', mcp: 'reprise/mcp', 'mcp-storetest': 'reprise/mcp/storetest' }
 const read = (name) => readFileSync(new URL(`../dist/esm/${name}.d.ts`, import.meta.url), 'utf8')
 
 const passedOn = /^export (?:type )?(\{[^}]*\}|\*) from '\.\/([\w-]+)\.js';/gm

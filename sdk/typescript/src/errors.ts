@@ -171,3 +171,8 @@ export function isDecided(error: unknown): error is ProblemError {
 export function isWrong({ status }: ProblemError): boolean {
   return [400, 413].includes(status)
 }
+
+/** Errors are told by their code: the client may be of another copy of this package. */
+export function hasCode(error: unknown, ...codes: string[]): boolean {
+  return codes.includes((error as { code?: string }).code ?? '')
+}

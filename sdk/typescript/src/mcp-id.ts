@@ -40,8 +40,3 @@ export const noPosition = [
   'not_found',
   'stream_expired',
 ]
-
-/** Errors are told by their code: the client may be of another copy of this package. */
-export function hasCode(error: unknown, ...codes: string[]): boolean {
-  return codes.includes((error as { code?: string }).code ?? '')
-}

@@ -3,7 +3,8 @@ import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Reprise } from './client.js'
 import { formatCursor, parseCursor } from './cursor.js'
-import { type Message, hasCode, isMark, noPosition, split } from './mcp-id.js'
+import { hasCode } from './errors.js'
+import { type Message, isMark, noPosition, split } from './mcp-id.js'
 
 /** What `serve` needs of a transport of the SDK. */
 export interface McpTransport {
