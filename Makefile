@@ -64,6 +64,10 @@ build: ## both programs, into bin/
 release: ## archives, checksums and SBOMs of this commit, into bin/release; see docs/internals/releasing.md
 	scripts/release
 
+.PHONY: site
+site: ## the documentation as a site with a search, into bin/site/html; that the search answers scripts/questions.tsv
+	scripts/site
+
 .PHONY: mcpb
 mcpb: ## a desktop bundle for MCP hosts, of this machine and this tree, into bin/
 	scripts/mcp-packages here
