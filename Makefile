@@ -35,11 +35,12 @@ vet:
 	cd x && go vet ./...
 
 .PHONY: lint
-lint: ## staticcheck with more analyzers; what is off, and why, is in staticcheck.conf
+lint: ## staticcheck with more analyzers (what is off, and why, is in staticcheck.conf), and phrases that readers stumble over
 	go -C scripts/tools build -o ../../bin/lint ./lint
 	bin/lint ./...
 	cd x && ../bin/lint ./...
-	go -C scripts/tools test ./lint # that it finds planted faults
+	go -C scripts/tools test ./lint ./words # that they find planted faults
+	go -C scripts/tools run ./words ../..
 
 .PHONY: tidy
 tidy:
