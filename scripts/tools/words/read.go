@@ -20,7 +20,7 @@ var patterns = []struct {
 }{
 	{regexp.MustCompile(`(?i)\b(that|those) of\b`), "repeat the noun"},
 	{regexp.MustCompile(`(?i)\b(of which|of whom|for whom|to whom)\b`), "two sentences"},
-	{regexp.MustCompile(`(?i)\b(is|are) none\b|\bone of none\b`), "is not a ..., there is no ..."},
+	{regexp.MustCompile(`(?i)\b(there )?(is|are) none\b|\bone of none\b`), "is not a ..., there is no ..."},
 	{regexp.MustCompile(`(?:^|[.!?:;] )What (is|was|are|were|has|had)\b`), "name the subject"},
 	{regexp.MustCompile(`(?i)\b(nobody|somebody|those who)\b`), "name the program or the user"},
 	{regexp.MustCompile(`(?i)\b(is|are|was|were|be|been|being) told\b|\btells\b`), "reports, returns, gets an error"},
@@ -44,7 +44,10 @@ func (f *folder) add(path string, line int, text string) {
 	flat := strings.ReplaceAll(text, "\n", " ")
 	for _, p := range patterns {
 		for _, at := range p.phrase.FindAllStringIndex(flat, -1) {
-			begin, end := max(0, at[0]-40), min(len(flat), at[1]+40)
+			if strings.HasPrefix(strings.ToLower(flat[at[0]:at[1]]), "there ") {
+				continue // "or nil if there is none" is plain
+			}
+			begin, end := max(0, at[0]-60), min(len(flat), at[1]+60)
 			f.found = append(f.found, path+":"+strconv.Itoa(line+strings.Count(text[:at[0]], "\n"))+
 				": ..."+flat[begin:end]+"... ("+p.advice+")")
 		}

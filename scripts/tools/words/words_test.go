@@ -15,6 +15,7 @@ func TestPhrases(t *testing.T) {
 		{"of nobody: all who get here own the directory", "no quotas: every caller owns the data directory"},
 		{"an order of which\nnothing is known", "an unknown order"},
 		{"readers are told\nwhat is gone", "readers get an error that names what is gone"},
+		{"an error is none of ours", "or nil if there is none"},
 		{"the log tells how many", "the log reports how many"},
 	} {
 		found := func(text string) int {
