@@ -347,5 +347,5 @@ func (h *Host) tryDiscard(m *supervisor.Remote) bool {
 	if err := m.End(h.ctx, v); err != nil && h.ctx.Err() == nil {
 		h.opts.Logger.Warn("an unused supervisor cannot be reached", "directory", dir, "error", err)
 	}
-	return false // the lock tells in the next try
+	return false // the lock shows it in the next try
 }

@@ -5,7 +5,9 @@
 //	go -C scripts/tools run ./words -update ../..    lower bounds to what is found
 //	go -C scripts/tools run ./words -count ../..     count the words of the pages
 //
-// A folder may have 5 findings in 10,000 words. bounds.tsv has the folders that have more, each with a number that only falls.
+// A folder may have 5 findings in 10,000 words. bounds.tsv has the folders that have more, each with a number that
+// only
+// falls.
 package main
 
 import (

@@ -144,5 +144,6 @@ func (f *folder) addPage(short, path string) error {
 
 // isGenerated reports whether a program writes a page.
 func isGenerated(path string) bool {
-	return path == "docs/settings.md" || strings.HasPrefix(path, "docs/api-") || strings.HasPrefix(path, "bench/results/")
+	return path == "docs/settings.md" || strings.HasPrefix(path, "docs/api-") ||
+		strings.HasPrefix(path, "bench/results/")
 }
