@@ -29,7 +29,7 @@ type checkMCPCmd struct {
 	JSON      bool          `env:"-" name:"json" help:"Print the results as JSON."`
 
 	Kept       int      `env:"-" placeholder:"N" help:"Maximum number of messages of a call that the server keeps."`
-	Other      []string `env:"-" sep:"none" placeholder:"NAME:VALUE" help:"Header of another principal, in place of those of --header. May be repeated."`
+	Other      []string `env:"-" sep:"none" placeholder:"NAME:VALUE" help:"Header of another principal, in place of --header. May be repeated."`
 	Replica    string   `env:"-" placeholder:"URL" help:"Another replica of the server."`
 	RestartCmd string   `env:"-" placeholder:"COMMAND" help:"Shell command that kills the server and starts it again; the suite waits until the server answers."`
 	FaultOn    string   `env:"-" placeholder:"COMMAND" help:"Shell command that makes the store of the server fail."`
