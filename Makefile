@@ -66,7 +66,7 @@ release: ## archives, checksums and SBOMs of this commit, into bin/release; see 
 	scripts/release
 
 .PHONY: site
-site: ## the documentation as a site with a search, into bin/site/html; that the search answers scripts/questions.tsv
+site: ## the documentation as a site with a search, into .cache/site/html; that the search answers scripts/questions.tsv
 	scripts/site
 
 .PHONY: mcpb

@@ -18,7 +18,7 @@ import (
 )
 
 // adoptAll adopts the runs that an earlier server has left to their supervisors, and ends the runs whose stream no
-// longer exists. The numbered steps are in docs/executions.md.
+// longer exists. The numbered steps are in docs/internals/executions.md.
 func (h *Host) adoptAll(ctx context.Context) error {
 	if h.supervisors == nil {
 		return nil
