@@ -35,11 +35,12 @@ vet:
 	cd x && go vet ./...
 
 .PHONY: lint
-lint: ## staticcheck with more analyzers; what is off, and why, is in staticcheck.conf
+lint: ## staticcheck with more analyzers (what is off, and why, is in staticcheck.conf), and phrases that readers stumble over
 	go -C scripts/tools build -o ../../bin/lint ./lint
 	bin/lint ./...
 	cd x && ../bin/lint ./...
-	go -C scripts/tools test ./lint # that it finds planted faults
+	go -C scripts/tools test ./lint ./words # that they find planted faults
+	go -C scripts/tools run ./words ../..
 
 .PHONY: tidy
 tidy:
@@ -63,6 +64,10 @@ build: ## both programs, into bin/
 .PHONY: release
 release: ## archives, checksums and SBOMs of this commit, into bin/release; see docs/internals/releasing.md
 	scripts/release
+
+.PHONY: site
+site: ## the documentation as a site with a search, into .cache/site/html; that the search answers scripts/questions.tsv
+	scripts/site
 
 .PHONY: mcpb
 mcpb: ## a desktop bundle for MCP hosts, of this machine and this tree, into bin/

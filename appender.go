@@ -74,11 +74,11 @@ func (s *Stream) Appender(ctx context.Context, opts *AppenderOptions) *Appender 
 
 // Append appends events like Stream.Append, and repeats the append until the stream accepts or refuses it.
 //
-// The errors are those of Stream.AppendWith without ErrUnavailable and ErrQuota. ErrConflict says that the Store has
-// lost acknowledged appends of this Appender, and that these events are not kept; or that the stream no longer
-// remembers the producer, because MaxProducers others have appended since. The Appender has then begun a new producer
-// epoch, and the next append continues after the events that the stream has kept. After other errors the Appender can
-// still be used, unless its context is done.
+// The errors are those that Stream.AppendWith returns, without ErrUnavailable and ErrQuota. ErrConflict says that the
+// Store has lost acknowledged appends of this Appender, and that these events are not kept; or that the stream no
+// longer remembers the producer, because MaxProducers others have appended since. The Appender has then begun a new
+// producer epoch, and the next append continues after the events that the stream has kept. After other errors the
+// Appender can still be used, unless its context is done.
 func (a *Appender) Append(events ...Event) (Appended, error) {
 	if err := a.acquire(); err != nil {
 		return Appended{}, err
@@ -87,8 +87,8 @@ func (a *Appender) Append(events ...Event) (Appended, error) {
 	return a.repeat("", events)
 }
 
-// End appends events, the last of which ends the stream like Stream.End. The events are one append, which is repeated
-// like that of Append. The error is also ErrInvalid if there are no events.
+// End appends events and, like Stream.End, ends the stream with the last one. The events are one append, which is
+// repeated as Append does. The error is also ErrInvalid if there are no events.
 func (a *Appender) End(outcome string, events ...Event) (Appended, error) {
 	return a.endBy(a.repeat, outcome, events)
 }
@@ -124,13 +124,13 @@ func (a *Appender) Try(events ...Event) (Appended, error) {
 	return a.try("", events)
 }
 
-// TryEnd is End with a single attempt. The errors are those of Try.
+// TryEnd is End with a single attempt. It returns the same errors as Try.
 func (a *Appender) TryEnd(outcome string, events ...Event) (Appended, error) {
 	return a.endBy(a.try, outcome, events)
 }
 
-// Queue appends events later. Those of one call are appended together, up to 8 MiB. The Data must not be changed until
-// Flush returns or the Appender has failed; the slice of events is copied.
+// Queue appends events later. The events of one call are appended together, up to 8 MiB. The Data must not be changed
+// until Flush returns or the Appender has failed; the slice of events is copied.
 //
 // While more than 4 MiB are queued, Queue waits until they are being appended. The error is ErrInvalid for events that
 // are not allowed, ErrEnded after QueueEnd, or the reason why the Appender has failed.
@@ -177,7 +177,7 @@ func (a *Appender) acquire() error {
 	return nil
 }
 
-// release lets the next goroutine append, which is that of the queue if events were queued meanwhile.
+// release lets the next goroutine append, which is the queue's goroutine if events were queued meanwhile.
 func (a *Appender) release() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -57,7 +57,7 @@ type Encoder interface {
 	AppendEvent(dst []byte, e *Event, cursorSuffix string) []byte
 }
 
-// newBlock returns an empty block with room for size bytes, for events after those of before, which is nil for the
+// newBlock returns an empty block with room for size bytes, for events after the ones in before, which is nil for the
 // first block of a stream. Blocks grow from minBlock to maxBlock, by a part of what the stream has. So a quiet stream
 // uses little memory, and little of it is for events that may never come.
 func newBlock(first uint64, size int, before *block) *block {
@@ -145,7 +145,7 @@ func warm(b []byte) (sum byte) {
 	return sum
 }
 
-// extend replaces buf and ends by longer slices. That of buf is of the same memory, while ends may have moved. Pointers
+// extend replaces buf and ends by longer slices. The longer buf shares its memory, while ends may have moved. Pointers
 // that stay are not written, since the collector examines each write.
 func (b *block) extend(buf []byte, ends []uint32) {
 	b.buf = b.buf[:len(buf)]
@@ -269,8 +269,8 @@ const (
 )
 
 // WriteEncoded writes the wire form of the events to w, in few pieces. The
-// bytes are those of Encoded. Of events that were read from the store for this reader alone, only one piece
-// is in memory at a time, in the buffer of w if w has one: a method AvailableBuffer like that of bufio.Writer. w must
+// bytes are the same as from Encoded. Of events that were read from the store for this reader alone, only one piece
+// is in memory at a time, in the buffer of w if w has one: a method AvailableBuffer as bufio.Writer has it. w must
 // not keep what is written.
 func (r Events) WriteEncoded(w io.Writer, enc Encoder) error {
 	if r.Len() == 0 {
@@ -331,7 +331,7 @@ func (r Events) wireSize() int {
 	return int(r.ends[len(r.ends)-1]-startOf(r.ends, r.lo)) + r.Len()*frameOverhead
 }
 
-// encoded returns the events of r if w has the form of enc, which is that of the first call.
+// encoded returns the events of r if w has the form of enc, the one that the first call asked for.
 func (w *wire) encoded(r Events, enc Encoder) (shared []byte, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -452,7 +452,7 @@ func (x *sizeIndex) unmeasured(earliest uint64) (first, last uint64, ok bool) {
 	return first, x.steps[x.coarse-1].last, true
 }
 
-// measured divides the coarse step: batches are its oldest ones, the first of which contains the event first. It
+// measured divides the coarse step: batches are its oldest ones, and the first one contains the event first. It
 // returns the error of the total once the whole step is measured.
 func (x *sizeIndex) measured(first uint64, batches []Batch) (correction int64) {
 	coarse := x.steps[x.coarse-1]
@@ -463,7 +463,7 @@ func (x *sizeIndex) measured(first uint64, batches []Batch) (correction int64) {
 			continue
 		}
 		size := int64(len(b.Bytes))
-		known.total -= size // which add counts again: the total is that of the whole index
+		known.total -= size // which add counts again: the total covers the whole index
 		known.add(min(b.Last(), coarse.last), size)
 		coarse.bytes -= size
 	}

@@ -67,7 +67,7 @@ type sharedRead struct {
 }
 
 // refresh brings lv up to date with the store. The error is errEvicted, ErrNotFound or ErrExpired if the stream has
-// gone, or that of the store.
+// gone, or the error of the store.
 func (l *Log) refresh(ctx context.Context, lv *live) error {
 	_, err := l.look(ctx, lv)
 	return err

@@ -54,8 +54,8 @@ const (
 	wanted        // a goroutine has the turn and passes it on at the end
 )
 
-// call is one item of a commit: an append, or fn. That of a lone append is on the stack of its caller, which spares the
-// collector most of the pointers that an append writes. One that waits in a group is a copy on the heap.
+// call is one item of a commit: an append, or fn. The call of a lone append is on the stack of its caller, which spares
+// the collector most of the pointers that an append writes. One that waits in a group is a copy on the heap.
 type call struct {
 	fn func() error
 
@@ -68,8 +68,8 @@ type call struct {
 	left bool // the caller has left; guarded by committer.mu until the group is taken
 
 	// before is the call that arrived in the group before this one; nil for the first. upTo counts the calls up to this
-	// one, and their size in the lower half. It is atomic because a late caller may read that of a call that is used
-	// again, before it sees that the group is taken.
+	// one, and their size in the lower half. It is atomic because a late caller may read the field of a call that is
+	// used again, before it sees that the group is taken.
 	before *call
 	upTo   atomic.Uint64
 
@@ -111,7 +111,7 @@ func (v *verdict) decide(appended Appended, err error) {
 const maxGroupBytes = 8 << 20
 
 // group is the calls that share the next commit. They form a list, to which calls are added without a lock: waking
-// several hundred callers, each of which appends again, would otherwise make most of them wait for the lock.
+// several hundred callers, which all append again, would otherwise make most of them wait for the lock.
 type group struct {
 	last  atomic.Pointer[call] // of the calls; taken once the group has the turn
 	since time.Time            // arrival of the first caller, if waits are measured
@@ -242,8 +242,8 @@ func (c *call) release() {
 	calls.Put(c)
 }
 
-// lead decides c, whose caller has the turn, together with the calls of those who return from the previous commit, if
-// that decided several calls. If one of them has begun a group meanwhile, that group gets the turn.
+// lead decides c, whose caller has the turn, together with the calls of goroutines that return from the previous
+// commit, if that decided several calls. If one of them has begun a group meanwhile, that group gets the turn.
 func (m *committer) lead(ctx context.Context, c *call) error {
 	m.mu.Lock()
 	m.state.Store(wanted)

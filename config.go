@@ -146,7 +146,7 @@ func (c StreamConfig) Equal(o StreamConfig) bool {
 // "24h", in the format of time.ParseDuration. A sweep ends a stream that has been idle for longer, as Stream.End does,
 // with the outcome "failed" and data whose code is "idle". After that the stream expires as any other.
 //
-// The time counts from that of the newest event or, if there is none, from the creation of the stream. In addition, the
+// The time counts from the newest event or, if there is none, from the creation of the stream. In addition, the
 // Log must have seen the stream unchanged for one minute, or for the bound if that is shorter, so events with a past
 // Time do not end a stream that is used. A stream that has an Owner is never ended: its owner decides when.
 //
@@ -366,7 +366,7 @@ type Options struct {
 	// MaxEventBytes is the maximum size of the data of an event. Default: 1 MiB.
 	MaxEventBytes int
 	// TailBytes is the number of bytes of the newest events of a stream that are kept
-	// in memory for its readers, TailTotalBytes that of all streams. The newest
+	// in memory for its readers, TailTotalBytes the same for all streams. The newest
 	// few events are always kept while a stream is in use. Wire forms of these events
 	// take up to twice as much in addition. Defaults: 1 MiB, 256 MiB.
 	TailBytes      int

@@ -307,7 +307,7 @@ func (k key) derive(purpose string) []byte {
 	return secret
 }
 
-// Derive returns a set for another purpose. Its secrets are derived from those of k (RFC 5869) and reveal nothing
+// Derive returns a set for another purpose. Its secrets are derived from the secrets of k (RFC 5869) and reveal nothing
 // about them. The two sets do not verify each other's signatures.
 func (k *Keyset) Derive(purpose string) *Keyset {
 	derived := &Keyset{ring: make([]key, len(k.ring))}

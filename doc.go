@@ -59,7 +59,7 @@
 //
 // A stream keeps its newest events within the bounds of its [Retention]: a number of events, a number of bytes, and an
 // age that counts from its end. [Options] limit what a tenant and the process keep in total. At these limits, a stream
-// that is appended to drops its own oldest events, never those of another stream.
+// that is appended to drops its own oldest events, never another stream's.
 //
 // # Guarantees
 //
@@ -73,7 +73,7 @@
 //   - G6, acknowledged is kept: to the level that the store states. Delivery follows the commit:
 //     no reader receives an event that a crash could still take back.
 //   - G7, bounded: memory per stream, reader and tenant, and history, have limits. A slow or noisy party
-//     delays nobody but itself.
+//     delays only itself.
 //   - G8, isolation of tenants: a cursor or a stream name of another tenant is indistinguishable from one that does
 //     not exist.
 //   - G9, idempotent: creating a stream and appending an event under a key have their effect once. The key is the name
@@ -96,8 +96,8 @@
 // with readers have moved.
 //
 // The store compares each append with its tail. When two replicas append at the same time, one is first and the other
-// retries after it. A stream can have an [Owner], such as the replica that runs a command. Then nobody else may append
-// until an owner with a higher fence takes over, and appends of the former owner are refused with [ErrFenced].
+// retries after it. A stream can have an [Owner], such as the replica that runs a command. Then no other owner may
+// append until an owner with a higher fence takes over, and appends of the former owner are refused with [ErrFenced].
 //
 // # Stores
 //

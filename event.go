@@ -40,7 +40,7 @@ const (
 	TypeMessage = "message"
 	// TypeEnd is the type of the last event of a stream; Stream.End appends it.
 	TypeEnd = "end"
-	// TypeGap is the type of the notice that tells a reader which events are
+	// TypeGap is the type of the notice that names for a reader the events are
 	// no longer available. It is never stored.
 	TypeGap = "gap"
 	// TypeCursor is the type of the notice that moves the cursor of a filtered reader, if the reader asks for such
@@ -109,7 +109,7 @@ func checkType(t string, end bool) error {
 	return nil
 }
 
-// endEvents returns a copy of events, the last of which is the end of a stream.
+// endEvents returns a copy of events whose last one is the end of a stream.
 func endEvents(outcome string, events []Event) ([]Event, *End) {
 	events = slices.Clone(events)
 	last := len(events) - 1

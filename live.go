@@ -30,7 +30,7 @@ type live struct {
 
 	mu   sync.Mutex
 	info StreamInfo
-	// doubts counts the commits of which it is uncertain what the store kept, settled those that were resolved since.
+	// doubts counts the commits whose result in the store is unknown, settled those that were resolved since.
 	// While they differ, the store may hold more than info says.
 	doubts, settled uint64
 	// held is closed at the end of an operation on the store during which no append may be staged; nil without one.
@@ -73,7 +73,7 @@ func newLive(info StreamInfo, defaults Retention, charged *tally, lane *lane) *l
 	return lv
 }
 
-// fill sets the hot tail of a stream that nobody else knows yet to the events that it was created with.
+// fill sets the hot tail of a stream that no other goroutine knows yet to the events that it was created with.
 func (l *Log) fill(lv *live, filled *staged) {
 	filled.block.buf, filled.block.ends = filled.buf, filled.ends
 	lv.push(filled.block)

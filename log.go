@@ -152,7 +152,7 @@ func (l *Log) Retention(config StreamConfig) Retention { return config.Retention
 // List lists streams, the newest first; see ListQuery. The marker of the store's wrappers is omitted, so a page
 // of SystemTenant, or of all tenants, may have one stream less than its limit. A page of streams with large
 // labels and Meta may have fewer too. ListPage.Next is encrypted with a key of Options.Keys and for ListQuery.Tenant:
-// it reveals nothing of the streams of other tenants, and is not that of the Store.
+// it reveals nothing of the streams of other tenants, and is not the name of the Store.
 func (l *Log) List(ctx context.Context, q ListQuery) (ListPage, error) {
 	if q.Limit < 1 || q.Limit > 1000 {
 		return ListPage{}, fmt.Errorf("list: %w: a limit of %d, 1 to 1000 are taken", ErrInvalid, q.Limit)
@@ -191,7 +191,7 @@ type keyLock struct {
 	users int           // holder and waiters; guarded by keyLocks.mu
 }
 
-// lock waits until nobody else holds the lock of key. The error is the cause if ctx is cancelled before.
+// lock waits until no other goroutine holds the lock of key. The error is the cause if ctx is cancelled before.
 func (k *keyLocks) lock(ctx context.Context, key StreamKey) (unlock func(), err error) {
 	k.mu.Lock()
 	if k.held == nil {
@@ -297,7 +297,7 @@ func (l *Log) forget(lv *live, why error) {
 	l.hotBytes.Add(-lv.retire(why))
 }
 
-// background tracks the background goroutines of a Log, all of which end with the Log.
+// background tracks the background goroutines of a Log. They all end with the Log.
 type background struct {
 	ctx  context.Context // the life of the Log
 	stop context.CancelCauseFunc
@@ -324,7 +324,7 @@ func (b *background) start(f func(context.Context)) bool {
 }
 
 // during calls f and makes Close wait for it. It is for work on the store in the goroutine of a caller, which must not
-// continue once another Log may use the store. The error is ErrClosed once the Log is being closed, or that of f.
+// continue once another Log may use the store. The error is ErrClosed once the Log is being closed, or what f returns.
 func (b *background) during(f func() error) error {
 	b.mu.Lock()
 	if b.stopped {
@@ -369,8 +369,8 @@ func (l *Log) logPanic(p any) {
 }
 
 // Ready reports whether the Store can serve: it lists a stream. If the last commit found the store
-// unavailable, it also writes something small, because a full store can still be read. The error is
-// that of the store, or ErrClosed.
+// unavailable, it also writes something small, because a full store can still be read. The error comes
+// from the store, or is ErrClosed.
 func (l *Log) Ready(ctx context.Context) error {
 	if _, err := l.List(ctx, ListQuery{Tenant: SystemTenant, Limit: 1}); err != nil {
 		return err

@@ -150,7 +150,7 @@ func (r *Reader) Info() StreamInfo {
 	return r.live.info
 }
 
-// Seek moves the reader. The errors are those of Stream.Reader.
+// Seek moves the reader. It returns the same errors as Stream.Reader.
 func (r *Reader) Seek(at Position) error {
 	r.live.mu.Lock()
 	defer r.live.mu.Unlock()
@@ -209,7 +209,7 @@ func (r *Reader) Notify(f func()) bool {
 // events. The error is ErrEnded after the end event was returned, a
 // *WindowError if the next event is no longer kept (Seek to its Earliest to continue),
 // ErrClosed, ErrNotFound or ErrExpired if the Reader, the Log or the stream is gone,
-// or that of the store.
+// or the error of the store.
 func (r *Reader) Poll(ctx context.Context) (Events, error) {
 	for range maxTries {
 		events, cold, err := r.poll()

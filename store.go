@@ -64,9 +64,9 @@ type Store interface {
 	// the Store documents.
 	//
 	// A request must be refused, in this order, with ErrNotFound if the stream does
-	// not exist in that epoch, with ErrFenced if its Owner is neither that of the
-	// stream nor one with a higher Fence, with ErrEnded if the stream has ended, and with
-	// ErrConflict if First is not its tail plus one or Revision is not that of the stream. An Owner with a higher
+	// not exist in that epoch, with ErrFenced if its Owner is neither the stream's nor
+	// one with a higher Fence, with ErrEnded if the stream has ended, and with
+	// ErrConflict if First is not its tail plus one or Revision is not the stream's. An Owner with a higher
 	// Fence must become that of the stream in the same commit. An error that wraps ErrUnavailable leaves
 	// open whether the batch was stored, and whether it will be: a request that is still
 	// on its way may be stored later, as long as nothing else has taken its place.
@@ -74,8 +74,8 @@ type Store interface {
 	// The Store may keep the Bytes of each request and must not change them.
 	Append(ctx context.Context, reqs []AppendRequest) []error
 
-	// Read returns the batches that hold the events after seq after, the first
-	// of which may begin earlier, in order and without a hole. It must stop
+	// Read returns the batches that hold the events after seq after, in order
+	// and without a hole; the first may begin earlier. It must stop
 	// after the first batch with which the page reaches maxBytes, so that a
 	// page with something to give is never empty unless maxBytes is 0. Info,
 	// window and batches must be one consistent view: batches must cover
@@ -166,7 +166,7 @@ type Page struct {
 
 // ListQuery selects streams.
 type ListQuery struct {
-	// Tenant is the owner of the listed streams; "" lists those of all tenants.
+	// Tenant is the owner of the listed streams; "" lists the streams of all tenants.
 	Tenant Tenant
 	// Namespace is the exact namespace of the names, or "" for names without one.
 	Namespace string
@@ -224,7 +224,7 @@ type RemoveSpec struct {
 type Watcher interface {
 	// Watch calls moved soon after another replica may have appended to the stream, changed its configuration, trimmed,
 	// removed or swept it, until stop is called. It does not block, and moved must not
-	// either. Changes made before Watch returns need not be told. Where changes may have been missed, because a
+	// either. Changes made before Watch returns need not be reported. Where changes may have been missed, because a
 	// connection was lost or is not up yet, moved must be called once they can be seen again. It may be called for no
 	// reason, from any goroutine, and once more while stop returns.
 	//
@@ -392,7 +392,7 @@ func Records(b Batch) iter.Seq2[Event, error] {
 	}
 }
 
-// clock tells the time of the events of a commit.
+// clock returns the time of the events of a commit.
 type clock struct {
 	ms    int64     // of the current commit, 0 until it is asked for
 	read  time.Time // when the wall clock was read

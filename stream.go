@@ -136,7 +136,7 @@ func (s *Stream) Cursor(seq uint64) Cursor {
 	return lv.cursor(seq)
 }
 
-// CursorIn returns the cursor just after the event seq of an epoch, such as that of Appended.Last. Unlike Cursor, it
+// CursorIn returns the cursor just after the event seq of an epoch, such as Appended.Last. Unlike Cursor, it
 // keeps pointing into that epoch if the store has lost the event meanwhile.
 func (s *Stream) CursorIn(epoch Epoch, seq uint64) Cursor {
 	if c := s.Cursor(seq); c.Epoch == epoch { // its tag is known
@@ -167,8 +167,8 @@ func (s *Stream) AppendWith(ctx context.Context, opts AppendOptions, events ...E
 }
 
 // End appends the last event and ends the stream with an outcome of 1 to 64
-// bytes, for example "completed". The type of the event is set to "end". The errors are
-// those of Append; for a stream that has ended it is ErrEnded.
+// bytes, for example "completed". The type of the event is set to "end". It returns the
+// same errors as Append, and ErrEnded for a stream that has ended.
 func (s *Stream) End(ctx context.Context, outcome string, event Event) (Appended, error) {
 	return s.EndWith(ctx, AppendOptions{}, outcome, event)
 }
@@ -209,7 +209,7 @@ func (s *Stream) append(
 	return nil
 }
 
-// check validates an append, of which the last event is the end if ends is set, and returns the maximum number of bytes
+// check validates an append, whose last event is the end if ends is set, and returns the maximum number of bytes
 // that it takes.
 func (l *Log) check(opts *AppendOptions, events []Event, ends bool) (size int, err error) {
 	if len(events) == 0 {
@@ -270,7 +270,7 @@ func (s *Stream) Configure(ctx context.Context, edit func(*StreamConfig)) (info 
 	return info, nil
 }
 
-// Create creates a stream, or finds the one with the same configuration; created tells which. The error is ErrConflict
+// Create creates a stream, or finds the one with the same configuration; created says which. The error is ErrConflict
 // if the name is taken with another configuration, and ErrInvalid if key or configuration are invalid.
 func (l *Log) Create(ctx context.Context, key StreamKey, config StreamConfig) (s *Stream, created bool, err error) {
 	return l.CreateWith(ctx, CreateOptions{}, key, config)
@@ -448,7 +448,7 @@ func (l *Log) createAsKept(ctx context.Context, want StreamInfo, first *call) (
 }
 
 // createFilled is Store.Create, or CreateAppend with the events of first. The events are staged as for any other
-// append, by a separate lane: nobody else can know of the stream yet.
+// append, by a separate lane: no other goroutine can know of the stream yet.
 func (l *Log) createFilled(ctx context.Context, want StreamInfo, first *call) (StreamInfo, *staged, error) {
 	if first == nil {
 		info, err := l.store.Create(ctx, want)

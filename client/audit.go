@@ -32,7 +32,7 @@ type AuditRecord struct {
 	// Writer names the chain, and N numbers its records from 1.
 	Writer string `json:"writer"`
 	N      uint64 `json:"n"`
-	// Prev is the Code of the previous record in the chain, or for the first one that of the newest record of all.
+	// Prev is the Code of the previous record in the chain, or for the first one the newest record of all.
 	Prev string `json:"prev"`
 	Code string `json:"code,omitempty"`
 }

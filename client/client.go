@@ -47,7 +47,7 @@ type Options struct {
 	// Negative: no retry.
 	GiveUp time.Duration
 	// GiveUpFirst is GiveUp for calls as long as the server has never answered this Client: there may be none.
-	// Default: that of GiveUp.
+	// Default: GiveUp.
 	GiveUpFirst time.Duration
 	// Timeout limits one attempt of a call, except calls that wait for an event by design. Default: 30 s.
 	Timeout time.Duration
@@ -96,7 +96,7 @@ func New(opts *Options) (*Client, error) {
 	base, err := url.Parse(o.URL)
 	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.RawQuery != "" ||
 		base.Fragment != "" {
-		return nil, fmt.Errorf("%w: the server's URL %q is not that of an http or https server, such as %s",
+		return nil, fmt.Errorf("%w: the server's URL %q is not an http or https URL, such as %s",
 			reprise.ErrInvalid, o.URL, DefaultURL)
 	}
 	found := false // in a file of this machine, for which the server has to prove itself

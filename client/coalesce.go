@@ -30,7 +30,7 @@ type publication struct {
 	err       error
 }
 
-// together is a request for several publications. It is cancelled when nobody waits for it any more.
+// together is a request for several publications. It is cancelled when no caller waits for it any more.
 type together struct {
 	waiting int
 	cancel  context.CancelCauseFunc

@@ -199,7 +199,7 @@ func (t *transfer) receive(ctx context.Context, res *http.Response, file *File, 
 	return nil
 }
 
-// errOtherBytes is the error of received bytes that differ from those of the server.
+// errOtherBytes is the error of received bytes that differ from the server's.
 var errOtherBytes = fmt.Errorf("%w: a file with another checksum", ErrProtocol)
 
 // verify compares the received bytes with the file on the server, which is still the same version.

@@ -15,7 +15,7 @@ import (
 // repeatedly: malformed events, a missing seq, another content type.
 var ErrProtocol = errors.New("not the protocol of Reprise")
 
-// Temporary failures, in addition to those of ssefollow: an attempt took too long; a JSON answer is damaged.
+// Temporary failures, in addition to the ones in ssefollow: an attempt took too long; a JSON answer is damaged.
 var (
 	errTimeout  = errors.New("the server takes too long to answer")
 	errCutShort = errors.New("the response is not complete JSON")
@@ -81,7 +81,7 @@ func Retryable(err error) bool {
 }
 
 // isTransport reports whether the network has failed. A timeout of the network claims to be context.DeadlineExceeded;
-// in here it is none of ours.
+// the deadline in here is not one of ours.
 func isTransport(err error) bool {
 	_, ok := errors.AsType[*ssefollow.TransportError](err)
 	return ok

@@ -18,8 +18,8 @@ type Event struct {
 	// Cursor is the position just after the event, from which a reader can resume.
 	Cursor string
 	Time   time.Time
-	// Type is for example "stdout". "end" is the type of the last event of a stream, "gap" that of a notice that events
-	// are no longer kept.
+	// Type is for example "stdout". "end" is the type of the last event of a stream, "gap" the type of a notice that
+	// events are no longer kept.
 	Type string
 	// Data is the bytes of the event, for example output; or JSON, if IsJSON.
 	// The receiver owns it.
@@ -85,7 +85,7 @@ func decodeSlow(frame sse.Event) (Event, error) {
 	return w.event(frame.Data)
 }
 
-// event makes an Event of w, of which object is the JSON text.
+// event makes an Event of w, whose JSON text is object.
 func (w *wireEvent) event(object []byte) (Event, error) {
 	e := Event{Seq: w.Seq, Cursor: w.Cursor, Time: w.Time, Type: w.Type}
 	var err error

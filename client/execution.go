@@ -54,7 +54,7 @@ type StartRequest struct {
 	Interpreter string `json:"interpreter,omitempty"`
 	Clear       bool   `json:"clear,omitempty"`
 
-	// Cwd is the working directory, relative to that of the server's commands.
+	// Cwd is the working directory, relative to the directory of the server's commands.
 	Cwd string `json:"cwd,omitempty"`
 	// Env is added to the few variables that every command gets.
 	Env map[string]string `json:"env,omitempty"`
@@ -81,7 +81,7 @@ type StartRequest struct {
 	// Client.Run where it does not know the id.
 	Hold Duration `json:"-"`
 	// KillOnDisconnect cancels the run some time after its last follower has disconnected. Only followers with the
-	// scope "control" for its session and those of the principal that has started it count, and no tickets.
+	// scope "control" for its session and the scopes of the principal that has started it count, and no tickets.
 	KillOnDisconnect bool `json:"kill_on_disconnect,omitempty"`
 
 	// Artifacts are paths below Cwd of files to keep with the execution when it has ended. They may have the wildcards
@@ -107,7 +107,7 @@ type Access struct {
 	// to its working directory and the temporary directory.
 	Writable []string `json:"writable,omitempty"`
 	// Readable are files and directories that the command may read at the levels "landlock" and "bubblewrap", in
-	// addition to those of the system and the writable ones.
+	// addition to the system's and the writable ones.
 	Readable []string `json:"readable,omitempty"`
 	// Hidden are paths that the command cannot reach.
 	Hidden []string `json:"hidden,omitempty"`
@@ -256,8 +256,8 @@ type (
 )
 
 // Start starts an execution. It retries after a lost connection, and the
-// command still runs once, because every start carries an id. The errors are those of
-// the server, including reprise.ErrConflict.
+// command still runs once, because every start carries an id. The errors come from the
+// server, including reprise.ErrConflict.
 //
 // A server remembers for a while that an id was used, by default for 30 days after the end. If the output has expired
 // by then, the answer has Execution.Expired, and the command does not run again.
@@ -326,7 +326,7 @@ func (c *Client) ShowRequest(ctx context.Context, id string) (KeptRequest, error
 	return answer[KeptRequest](ctx, c, &request{op: op, method: http.MethodGet, path: executionPath(id, "/request")})
 }
 
-// Configure changes the retention and the labels of an execution as ConfigureStream changes those of a stream. The
+// Configure changes the retention and the labels of an execution as ConfigureStream does for a stream. The
 // request that has started it still finds it.
 func (c *Client) Configure(ctx context.Context, id string, change Change) (Execution, error) {
 	op := "configure execution " + id

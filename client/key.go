@@ -15,7 +15,7 @@ type KeyRequest struct {
 	Tenant string `json:"tenant,omitempty"`
 	// Scopes are "read", "publish", "run", "control", "admin" and "audit". The first four may have a prefix: "run:ci-".
 	Scopes []string `json:"scopes"`
-	// Limits are quotas of the key, such as "running". For all others those of the server apply.
+	// Limits are quotas of the key, such as "running". For all others the server's limits apply.
 	Limits map[string]int64 `json:"limits,omitempty"`
 	// TTL is the lifetime, at least 1s; 0 is no end.
 	TTL Duration `json:"ttl,omitzero"`
@@ -105,7 +105,7 @@ type Quota struct {
 }
 
 // Quotas returns the quotas of the principal and the tenant of c. With the scope "admin", a tenant or a principal may
-// be named: those of the tenant and, unless principal is "", of one of its principals are returned.
+// be named: the limits of the tenant and, unless principal is "", of one of its principals are returned.
 func (c *Client) Quotas(ctx context.Context, tenant, principal string) (Quotas, error) {
 	query := url.Values{}
 	setText(query, "tenant", tenant)

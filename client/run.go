@@ -11,11 +11,11 @@ import (
 )
 
 // Run starts an execution and follows it; the answer to the start contains the first events.
-// The start is idempotent like that of Client.Start: however often the connection
+// The start is idempotent, as with Client.Start: however often the connection
 // breaks, the command runs once. A second range attaches to the same
 // execution. FollowOptions.After is ignored.
 //
-// If the execution has ended and its output has expired, the error wraps reprise.ErrExpired; Client.Show tells how it
+// If the execution has ended and its output has expired, the error wraps reprise.ErrExpired; Client.Show says how it
 // ended.
 //
 // A command without an ID belongs to the loop: if that is left before its end by a break, a cancelled ctx or a

@@ -23,10 +23,10 @@ type Stdin struct {
 
 // StdinWrite is a part of the stdin of an execution.
 type StdinWrite struct {
-	// Offset is the position of Data. Without a Writer it counts all stdin of the command, including that of the start
-	// request; with a Writer it counts the bytes of that writer.
+	// Offset is the position of Data. Without a Writer it counts all stdin of the command, including what the start
+	// request has sent; with a Writer it counts the bytes of that writer.
 	Offset int64
-	// Writer names one of several writers, each of which counts its own bytes: 1 to 128 bytes of letters, digits, '.',
+	// Writer names one of several writers; each counts its own bytes: 1 to 128 bytes of letters, digits, '.',
 	// '_' and '-'. Stdin.Offset is then the count of the writer. The server remembers the newest 256 of an execution.
 	Writer string
 	// Data is at most 16 MiB. EOF closes stdin after it.
@@ -85,7 +85,7 @@ type stdinWriter struct {
 
 	mu     sync.Mutex
 	offset int64
-	doubt  []byte // of the failed write, of which the command may have some
+	doubt  []byte // of the failed write; the command may have some of them
 	closed bool
 }
 

@@ -50,7 +50,7 @@ func (c *Client) CreateStream(ctx context.Context, name string, config StreamCon
 	return answer[Stream](ctx, c, r)
 }
 
-// Change is a change of a stream or of an execution, which may have ended. What is nil stays as it is.
+// Change is a change of a stream or of an execution, which may have ended. Members that are nil stay as they are.
 type Change struct {
 	Retention RetentionChange `json:"retention,omitzero"`
 	// Labels are set, or removed where they are nil.

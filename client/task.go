@@ -25,7 +25,7 @@ type Task struct {
 	// Expires is when the task may be removed, zero before the end. TTLMS is the time from Created to Expires.
 	Expires Time   `json:"expires"`
 	TTLMS   *int64 `json:"ttl_ms"`
-	// CancelRequested is true if somebody has asked to cancel the task.
+	// CancelRequested is true once a request to cancel the task was made.
 	CancelRequested bool `json:"cancel_requested"`
 
 	// Raw is the object as the server sent it.
@@ -38,7 +38,7 @@ type TaskList struct {
 	NextCursor string `json:"next_cursor"`
 }
 
-// ListTasks returns one page of the tasks of MCP clients: those of the principal of c or, with the scope admin, of its
+// ListTasks returns one page of the tasks of MCP clients: the principal's own or, with the scope admin, of its
 // tenant. limit and cursor are as with ListSessions.
 func (c *Client) ListTasks(ctx context.Context, limit int, cursor string) (TaskList, error) {
 	return answer[TaskList](ctx, c, &request{

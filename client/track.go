@@ -14,7 +14,7 @@ import (
 // in them. A cursor that it cannot read is sent back unchanged, and the proof then begins with the first event.
 type track struct {
 	cursor string // to resume from; "" before the first event
-	// seq and epoch are those of the last event. They are valid if known is true.
+	// seq and epoch belong to the last event. They are valid if known is true.
 	seq   uint64
 	epoch reprise.Epoch
 	known bool
@@ -40,10 +40,10 @@ func (t *track) answered(tail string) {
 	t.head = c.Epoch
 }
 
-// judges reports whether the epoch of the stream is known, so that owns tells something.
+// judges reports whether the epoch of the stream is known, so that owns can decide.
 func (t *track) judges() bool { return t.head != "" || t.known && t.epoch != "" }
 
-// owns reports whether an epoch is one of this stream: that of the present answer, or of the last event.
+// owns reports whether an epoch is one of this stream: the epoch of the present answer, or of the last event.
 func (t *track) owns(epoch reprise.Epoch) bool {
 	return epoch != "" && (epoch == t.head || t.known && epoch == t.epoch)
 }
@@ -67,8 +67,8 @@ func (t *track) doubt(cursor string, seq uint64) error {
 	return fmt.Errorf("%w: the epoch of the stream may have changed", ssefollow.ErrDropped)
 }
 
-// isRenewed reports whether epoch differs from that of the last event. The server continues in another epoch without a
-// gap if everything that the reader has is part of its history. The seq then continues as within an epoch.
+// isRenewed reports whether epoch differs from the epoch of the last event. The server continues in another epoch
+// without a gap if everything that the reader has is part of its history. The seq then continues as within an epoch.
 func (t *track) isRenewed(epoch reprise.Epoch) bool {
 	return t.known && t.epoch != "" && epoch != t.epoch
 }
@@ -103,7 +103,7 @@ func (t *track) isBehind(event *Event) bool {
 // pass moves past events that were left out, up to a bare cursor. It is false for one that leads nowhere new, and for
 // an id that is not provably the server's: the server sends bare ids to readers of some types alone.
 func (t *track) pass(cursor string) (bool, error) {
-	c, _ := reprise.ParseCursor(cursor) // the zero Cursor has no epoch, which nobody owns
+	c, _ := reprise.ParseCursor(cursor) // the zero Cursor has no epoch, which no stream owns
 	switch {
 	case !t.filtered || !t.owns(c.Epoch):
 		return false, nil

@@ -28,7 +28,7 @@ var ErrFileChanged = errors.New("the file has changed meanwhile")
 type TransferOptions struct {
 	// Keep refuses to replace an existing file, with reprise.ErrConflict or fs.ErrExist.
 	Keep bool
-	// Mode are the permissions of an uploaded file, for example "0755". Default: those of the local file.
+	// Mode are the permissions of an uploaded file, for example "0755". Default: the permissions of the local file.
 	Mode string
 	// OnProgress, if not nil, is called with the number of transferred bytes and the total. It is called by the
 	// goroutine of the transfer. The first number is not 0 if the transfer continues an earlier one.
@@ -265,7 +265,7 @@ func (t *transfer) patience(end, size int64) time.Duration {
 	return t.opts.IdleTimeout + time.Duration(size/sumRate)*time.Second
 }
 
-// send sends a piece. What has arrived of one that takes too long is kept.
+// send sends a piece. The part of it that has arrived when it takes too long is kept.
 func (t *transfer) send(ctx context.Context, r *request, at *uploaded, patience time.Duration) error {
 	return watched(ctx, patience, func(ctx context.Context, _ func()) error {
 		var next uploaded

@@ -14,7 +14,7 @@ type WebhookRequest struct {
 	Source string `json:"source,omitempty"`
 	// Stream is the one stream whose events are sent.
 	Stream string `json:"stream,omitempty"`
-	// Prefix is that of the names of streams, or of the sessions of executions. "" includes all of them.
+	// Prefix is the prefix of the names of streams, or of the sessions of executions. "" includes all of them.
 	Prefix string `json:"prefix,omitempty"`
 	// Types are the types of events of streams. None means all.
 	Types []string `json:"types,omitempty"`
@@ -53,8 +53,8 @@ type WebhookSecret struct {
 
 // WebhookProgress counts the messages of a webhook.
 type WebhookProgress struct {
-	// Queued is the number of the newest message, counted from 1, and Sent that of the last one that was acknowledged
-	// or dropped. Dropped is how many were dropped because the queue was full.
+	// Queued is the number of the newest message, counted from 1, and Sent the number of the last one that was
+	// acknowledged or dropped. Dropped is how many were dropped because the queue was full.
 	Queued  uint64 `json:"queued"`
 	Sent    uint64 `json:"sent"`
 	Dropped uint64 `json:"dropped"`

@@ -149,8 +149,8 @@ func (a *attempt) release(why error) {
 	event := entry{Error: clip(why.Error())}.event(kind)
 	a.runner.work.Go(func() {
 		defer a.giveUp()
-		// Not with a.appender, which must repeat first what it could not record. The error says that somebody else has
-		// taken over, that the stream is gone, or that the Runner is.
+		// Not with a.appender, which must repeat first what it could not record. The error says that another attempt
+		// has taken over, that the stream is gone, or that the Runner is.
 		_, _ = a.stream.Appender(a.runner.ctx, &reprise.AppenderOptions{Owner: a.owner}).Append(event)
 	})
 	a.waitReleased()

@@ -26,7 +26,7 @@
 //
 //   - A step with StepOptions.Idempotent is repeated.
 //   - Any other step returns an [*UnknownError], and its function is not called. The job finds out what happened, or
-//     asks somebody, and calls [Operation.MarkDone] or [Operation.MarkNotDone]. If the job returns the error instead,
+//     asks a person, and calls [Operation.MarkDone] or [Operation.MarkNotDone]. If the job returns the error instead,
 //     it stops there, and the next Run finds the step in the same state.
 //
 // So the function of a finished step is never called again. A step that is not idempotent is called at most once,

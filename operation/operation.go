@@ -57,7 +57,7 @@ func (o *Operation) Fence() uint64 { return o.attempt.owner.Fence }
 // A step that began and was not recorded as done or failed returns an *UnknownError, unless it is Idempotent. So does
 // any step whose f has just returned, if it may have taken effect and the result cannot be recorded; the *UnknownError
 // then wraps the cause. The other errors are reprise.ErrInvalid for a name that is not allowed and for a step that is
-// already running, reprise.ErrFenced if another attempt has taken over, those of the Log, and the cause if the
+// already running, reprise.ErrFenced if another attempt has taken over, an error of the Log, and the cause if the
 // attempt was cancelled before; f was not called then.
 func (o *Operation) Step(ctx context.Context, name string, f StepFunc, opts *StepOptions) ([]byte, error) {
 	known, err := o.acquire(name)
@@ -129,8 +129,8 @@ func (o *Operation) MarkDone(name string, result []byte) error {
 	return o.mark(typeStepDone, entry{Step: name, Result: result})
 }
 
-// MarkNotDone records that a step which returned an *UnknownError took no effect: the next call of Step does it. The
-// errors are those of MarkDone.
+// MarkNotDone records that a step which returned an *UnknownError took no effect: the next call of Step does it. It
+// returns the same errors as MarkDone.
 func (o *Operation) MarkNotDone(name string) error {
 	return o.mark(typeStepFailed, entry{Step: name, Error: "it took no effect"})
 }

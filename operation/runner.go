@@ -15,7 +15,7 @@ import (
 
 // Options are the settings of a Runner. The zero value of each field means its default.
 type Options struct {
-	// Replica tells which processes live. It is required for a Log whose store is shared, and must be closed after the
+	// Replica knows which processes live. It is required for a Log whose store is shared, and must be closed after the
 	// Runner.
 	Replica *replica.Member
 	// Keep is how long the record is kept after success. It is part of an operation: the same key with another Keep is
@@ -29,7 +29,7 @@ type Options struct {
 type Job func(ctx context.Context, op *Operation) ([]byte, error)
 
 // Runner runs operations that are recorded in a Log. A process needs one Runner for each Log. On a store that is not
-// shared, two Runners would take each other's attempts for those of a dead process. A Runner is safe for concurrent
+// shared, two Runners would take each other's attempts for a dead process's. A Runner is safe for concurrent
 // use.
 type Runner struct {
 	log    *reprise.Log
@@ -94,9 +94,9 @@ func (r *Runner) config(input []byte) reprise.StreamConfig {
 // returned, even if job ignores its context. The input, at most 64 KiB, is part of the operation: the same key with
 // another input is refused with reprise.ErrConflict for as long as the record is kept.
 //
-// The error is that of job, a *FailedError if the running attempt failed while Run waited for it, reprise.ErrFenced if
-// another attempt has taken over, reprise.ErrClosed after Close, that of the Log, or the cause if ctx is cancelled. The
-// caller owns the result.
+// The error is what job returns, a *FailedError if the running attempt failed while Run waited for it,
+// reprise.ErrFenced if another attempt has taken over, reprise.ErrClosed after Close, an error of the Log, or the cause
+// if ctx is cancelled. The caller owns the result.
 func (r *Runner) Run(ctx context.Context, key reprise.StreamKey, input []byte, job Job) ([]byte, error) {
 	if err := r.enter(); err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (r *Runner) try(ctx context.Context, key reprise.StreamKey, input []byte, j
 	return result, false, err
 }
 
-// Show returns the record of an operation, running or not. The errors are those of Log.Stream.
+// Show returns the record of an operation, running or not. It returns the same errors as Log.Stream.
 func (r *Runner) Show(ctx context.Context, key reprise.StreamKey) (Record, error) {
 	s, err := r.log.Stream(ctx, key)
 	if err != nil {
@@ -187,7 +187,7 @@ func (r *Runner) alive(ctx context.Context, rec *record) (bool, error) {
 		defer r.mu.Unlock()
 		return r.active[newest.ID] != nil, nil
 	case r.member == nil:
-		return false, nil // nobody else has the store
+		return false, nil // no other process has the store
 	case r.member.Alive(newest.Replica):
 		return true, nil
 	}

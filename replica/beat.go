@@ -73,7 +73,7 @@ func (m *Member) bury(lf *life) {
 		m.life = nil
 	}
 	if p := m.peers[lf.name]; p != nil {
-		p.gone = true // Watches are told Fenced instead
+		p.gone = true // Watches get Fenced instead
 	}
 	m.mu.Unlock()
 	lf.end(errDead)

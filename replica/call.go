@@ -116,7 +116,7 @@ func (m *Member) send(ctx context.Context, to string, events []reprise.Event) er
 	}
 }
 
-// cancel tells the callee that the caller no longer waits.
+// cancel notifies the callee that the caller no longer waits.
 func (m *Member) cancel(lf *life, to, id string) {
 	ctx, cancel := context.WithTimeout(lf.ctx, m.opts.CallTimeout)
 	defer cancel()

@@ -20,11 +20,11 @@
 // A replica is declared dead when an observer saw no new heartbeat of it for Options.TTL.
 // During that time the observer must have listed often enough and its own heartbeats must have been
 // acknowledged; otherwise it starts counting again. So an outage of the store
-// makes nobody dead.
+// declares no replica dead.
 //
 // An observer declares a replica dead by ending its stream, which everyone sees in the
 // store. A replica that was only slow sees it too: its next heartbeat is refused
-// with reprise.ErrEnded, its [Watch] is told Fenced, and it joins again under
+// with reprise.ErrEnded, its [Watch] gets Fenced, and it joins again under
 // a new name. A replica that leaves ends its stream itself.
 //
 // Declaring a replica dead does not stop it. Data with a single writer therefore also needs a
@@ -32,7 +32,7 @@
 //
 // # Calls
 //
-// A call is an event in the inbox of the callee, and the answer an event in that of the
-// caller. A call without an answer in time may or may not have been carried out. If
+// A call is an event in the inbox of the callee, and the answer an event in the caller's.
+// A call without an answer in time may or may not have been carried out. If
 // the callee has not begun it by then, it is cancelled, unless the store cannot be reached.
 package replica

@@ -17,7 +17,7 @@ type peer struct {
 	epoch  reprise.Epoch
 	tail   uint64    // of its beats
 	moved  time.Time // time of its last observed move, or the start of counting
-	gone   bool      // its stream has ended, and Watches were told
+	gone   bool      // its stream has ended, and Watches were notified
 }
 
 // lookEvery reads the heartbeats of the others periodically.
@@ -35,7 +35,7 @@ func (m *Member) lookEvery() {
 }
 
 // Look updates the list of replicas at once. It also happens by itself every Options.Beat. Afterwards
-// Alive is right for names that were found in the store before. The error is that of the Log.
+// Alive is right for names that were found in the store before. The error comes from the Log.
 func (m *Member) Look(ctx context.Context) error {
 	select {
 	case m.looking <- struct{}{}:
@@ -67,7 +67,7 @@ func (m *Member) Look(ctx context.Context) error {
 	return err
 }
 
-// list returns the streams of heartbeats, including those of replicas that have gone.
+// list returns the streams of heartbeats, also of replicas that have gone.
 func (m *Member) list(ctx context.Context) ([]reprise.StreamInfo, error) {
 	var all []reprise.StreamInfo
 	query := reprise.ListQuery{Tenant: Tenant, Namespace: beatNamespace, Limit: 1000}
@@ -133,7 +133,7 @@ func (m *Member) observe(began time.Time, infos []reprise.StreamInfo) (left, lat
 	return left, late
 }
 
-// gone records that a replica has left, ends the calls to it, and tells the Watches.
+// gone records that a replica has left, ends the calls to it, and notifies the Watches.
 func (m *Member) gone(name string) {
 	m.mu.Lock()
 	if p := m.peers[name]; p != nil {

@@ -116,7 +116,7 @@ type Watch struct {
 
 // Join makes this process a replica of those that share the Store of log, which must be
 // closed after the Member. When it returns, the others can see this replica, and it knows the
-// others. The error is reprise.ErrInvalid for invalid options, or that of the Log. opts may be nil.
+// others. The error is reprise.ErrInvalid for invalid options, or comes from the Log. opts may be nil.
 func Join(ctx context.Context, log *reprise.Log, opts *Options) (*Member, error) {
 	o, err := opts.withDefaults()
 	if err != nil {
@@ -218,9 +218,9 @@ func (m *Member) tell(which func(*Watch) func(string), name string) {
 	}
 }
 
-// Leave ends everything that this replica does and tells the others that it has left, by ending its streams. It
+// Leave ends everything that this replica does and notifies the others that it has left, by ending its streams. It
 // retries until ctx is done; then the others declare it dead after Options.TTL, and the
-// error is that of the Log. Running calls return reprise.ErrClosed. Leaving again does nothing.
+// error comes from the Log. Running calls return reprise.ErrClosed. Leaving again does nothing.
 func (m *Member) Leave(ctx context.Context) error {
 	lf := m.current()
 	m.vanish()
@@ -236,7 +236,7 @@ func (m *Member) Leave(ctx context.Context) error {
 // closePatience is how long Close tries to tell the others.
 const closePatience = 2 * time.Second
 
-// Close is like Leave with a timeout of 2 s, and returns no error if the others could not be told.
+// Close is like Leave with a timeout of 2 s, and returns no error if the others could not be notified.
 // Closing again does nothing.
 func (m *Member) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)

@@ -34,7 +34,7 @@ type Decoder struct {
 	opts DecoderOptions
 	err  error // of r, once what was read before it is used up, or a line too long
 
-	buf        []byte // what has been read; its length is that of the space
+	buf        []byte // what has been read; its length is the size of the space
 	start, end int    // buf[start:end] has not been given out as lines
 	scanned    int    // buf[start:scanned] holds no line break
 	begun      bool   // the first line is behind, and with it a byte order mark

@@ -56,7 +56,7 @@ func isGoRun(program string) bool {
 }
 
 // buildArchiveHelper builds the helper of the sources that this program was built of. It belongs to "go run" alone: a
-// program that stays does not trust a path in it, which may be somebody else's on another machine.
+// program that stays does not trust a path in it, which may belong to another user on another machine.
 func buildArchiveHelper(ctx context.Context) (string, error) {
 	_, file, _, ok := runtime.Caller(0)
 	sources := filepath.Join(filepath.Dir(file), "..", archiveHelper)

@@ -35,8 +35,8 @@ func asks() *stops {
 	return s
 }
 
-// watch returns two contexts, of which the first ends with the first signal and the
-// second with the second one; the cause is an *askedToStop. release must be called.
+// watch returns two contexts. The first ends with the first signal and the second with
+// the second one; the cause is an *askedToStop. release must be called.
 func (s *stops) watch(parent context.Context) (please, now context.Context, release func()) {
 	stages, release := s.stages(parent, 2)
 	return stages[0], stages[1], release

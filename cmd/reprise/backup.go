@@ -101,7 +101,7 @@ func (c *counted) Read(p []byte) (int, error) {
 // restoreCmd creates a store from a backup.
 type restoreCmd struct {
 	File string   `arg:"" type:"existingfile" help:"The backup."`
-	To   storeURL `arg:"" optional:"" help:"The store to restore into, which must be empty, or @FILE for a file with its URL. Default: that of the data directory."`
+	To   storeURL `arg:"" optional:"" help:"The store to restore into, which must be empty, or @FILE for a file with its URL. Default: the store in the data directory."`
 
 	quietly `embed:""`
 

@@ -21,7 +21,7 @@ const (
 	firstPatience = 4 * time.Second
 )
 
-// bridge tells the user of a connection that stays lost.
+// bridge reports a connection that stays lost to the user.
 type bridge struct {
 	out    io.Writer
 	url    string                  // of the server

@@ -11,9 +11,9 @@ type cancelCmd struct {
 	connect `embed:""`
 	newest  `embed:""`
 
-	Task bool `env:"-" help:"The ids are those of tasks of MCP clients. The tool of a task decides whether it stops."`
+	Task bool `env:"-" help:"The ids name tasks of MCP clients. The tool of a task decides whether it stops."`
 
-	IDs []string `arg:"" optional:"" name:"id" help:"Ids of executions. What has ended is not changed."`
+	IDs []string `arg:"" optional:"" name:"id" help:"Ids of executions. Ended ones are not changed."`
 }
 
 // Run asks for the end and does not wait for it.

@@ -9,7 +9,7 @@ import (
 	"reprise/internal/execution"
 )
 
-// capNames are the names of --limit-command for those of client.Limits, which it takes too.
+// capNames are the names of --limit-command for the names of client.Limits, which it takes too.
 var capNames = map[string]string{"memory": "memory_bytes", "output": "output_bytes", "cpu": "cpu_time"}
 
 // parseCaps reads lists of NAME=VALUE, each for all tenants or, as in TENANT:NAME=VALUE, for one of them.

@@ -30,7 +30,7 @@ type checkMCPCmd struct {
 	JSON      bool          `env:"-" name:"json" help:"Print the results as JSON."`
 
 	Kept       int      `env:"-" placeholder:"N" help:"Maximum number of messages of a call that the server keeps."`
-	Other      []string `env:"-" sep:"none" placeholder:"NAME:VALUE" help:"Header of another principal, in place of those of --header. May be repeated."`
+	Other      []string `env:"-" sep:"none" placeholder:"NAME:VALUE" help:"Header of another principal, in place of --header. May be repeated."`
 	Replica    string   `env:"-" placeholder:"URL" help:"Another replica of the server."`
 	RestartCmd string   `env:"-" placeholder:"COMMAND" help:"Shell command that kills the server and starts it again; the suite waits until the server answers."`
 	FaultOn    string   `env:"-" placeholder:"COMMAND" help:"Shell command that makes the store of the server fail."`
@@ -41,7 +41,7 @@ type checkMCPCmd struct {
 func (*checkMCPCmd) Help() string {
 	return `Tests the guarantees of an MCP server over Streamable HTTP for clients that lose their connection. It breaks connections during calls, reconnects with Last-Event-ID, and compares the received messages. The server needs an event store and a tool that reports progress 1, 2, 3, ... with a pause after each, and then returns a result.
 
-Each case is "passed", "failed", "not run" (it needs a flag such as --replica or --restart-cmd) or "not applicable" (it belongs to another version, or tests something optional). The report names its rule and the source of the rule: the specification or, if that does not cover the case, the principle that a client gets an error for every missed message. docs/mcp.md has the results of known servers.
+Each case is "passed", "failed", "not run" (it needs a flag such as --replica or --restart-cmd) or "not applicable" (it belongs to another version, or tests something optional). The report names its rule and the source of the rule: the specification or, if that does not cover the case, the principle that a client gets an error for every missed message. docs/internals/mcp.md has the results of known servers.
 
 For example: reprise check-mcp --tool trigger-long-running-operation --arguments '{"steps":STEPS,"duration":SECONDS}' http://127.0.0.1:3001/mcp`
 }

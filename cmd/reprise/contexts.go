@@ -101,7 +101,7 @@ func (c *loginCmd) Run(ctx context.Context, asked *stops) error {
 	return nil
 }
 
-// contextCmd is about the servers that somebody has logged in to.
+// contextCmd is about the servers that the user has logged in to.
 type contextCmd struct {
 	List   contextListCmd   `cmd:"" help:"List the servers that were logged in to."`
 	Use    contextUseCmd    `cmd:"" help:"Use one of them from now on, or none."`

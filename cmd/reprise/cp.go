@@ -21,7 +21,7 @@ type cpCmd struct {
 
 	Recursive bool   `short:"r" help:"Copy a directory with its contents. Links are neither followed nor copied."`
 	NoClobber bool   `short:"n" help:"Do not replace an existing file."`
-	Mode      string `placeholder:"MODE" help:"Permissions of an uploaded file, for example 0755. Default: those of the local file."`
+	Mode      string `placeholder:"MODE" help:"Permissions of an uploaded file, for example 0755. Default: the permissions of the local file."`
 	JSON      bool   `name:"json" help:"Print the file of the server as JSON."`
 
 	Source string `arg:"" help:"File to copy. A path on the server begins with a colon: :ROOT/PATH."`
@@ -43,7 +43,7 @@ With -r the target is the path of the copy, whether it exists or not; if it ends
   reprise cp -r :work/out results`
 }
 
-// isRemote reports whether a name is that of a file of the server, and returns its path.
+// isRemote reports whether a name means a file of the server, and returns its path.
 func remotePath(name string) (string, bool) { return strings.CutPrefix(name, ":") }
 
 // Run copies.

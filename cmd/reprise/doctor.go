@@ -63,7 +63,7 @@ func (c *doctorCmd) Run(ctx context.Context, asked *stops) error {
 	return nil
 }
 
-// resultStyles are those of what a check has found.
+// resultStyles are the styles of the results of checks.
 var resultStyles = map[doctor.Result]style{doctor.OK: green, doctor.Warn: yellow, doctor.Fail: red}
 
 func (c *doctorCmd) print(f doctor.Finding) error {

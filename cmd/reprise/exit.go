@@ -21,7 +21,7 @@ import (
 	"reprise/internal/storeurl"
 )
 
-// The exit codes; those of run and follow are mostly the command's own.
+// The exit codes; run and follow mostly exit with the command's own.
 const (
 	exitFailed    = 1
 	exitUsage     = 2

@@ -25,7 +25,7 @@ type followCmd struct {
 
 // Help is shown below the usage.
 func (*followCmd) Help() string {
-	return `Following changes nothing: any number of clients may follow, and Ctrl-C does not affect the execution. The exit code is that of the command. For a stream it is 0 if the stream ends as completed, and 1 otherwise. In both cases it is 125 if events are lost that the server no longer keeps; with --after earliest, missing events at the start do not count.
+	return `Following changes nothing: any number of clients may follow, and Ctrl-C does not affect the execution. The exit code is the command's. For a stream it is 0 if the stream ends as completed, and 1 otherwise. In both cases it is 125 if events are lost that the server no longer keeps; with --after earliest, missing events at the start do not count.
 
 Without --json the output of an execution goes to stdout and stderr as it was written, and each event of a stream is a line, in which a terminal gets U+FFFD for control characters.`
 }
@@ -76,7 +76,7 @@ func (c *followCmd) follow(ctx context.Context) error {
 			return err
 		}
 	}
-	if end == nil { // the cursor was that of the end
+	if end == nil { // the cursor was the one of the end
 		return lost.outcome(c.knownEnd(ctx, server), "")
 	}
 	return lost.outcome(outcome(end), "")

@@ -6,7 +6,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// helpCmd shows how a verb is used, for those who look for it there.
+// helpCmd shows how a verb is used.
 type helpCmd struct {
 	Verb []string `arg:"" optional:"" help:"The verb. Default: all of them."`
 }

@@ -22,7 +22,7 @@ const (
 	// cancelTry bounds one round of tries, so that the wait between two does not grow.
 	cancelTry = 10 * time.Second
 	// endPatience is how long we wait for the end of a command whose cancel was answered, in addition to the time of
-	// grace, of which minGrace is assumed at least.
+	// grace, which is taken for at least minGrace.
 	endPatience, minGrace = 30 * time.Second, 5 * time.Second
 )
 
@@ -32,7 +32,7 @@ type canceller struct {
 	id     string
 	bridge *bridge
 	out    io.Writer
-	grace  time.Duration // of the request; 0 for that of the server
+	grace  time.Duration // of the request; 0 for the server's
 
 	started   atomic.Bool // an event has come: the server knows the execution
 	delivered atomic.Bool
@@ -203,8 +203,8 @@ func (c *canceller) lost(err error) error {
 		err, c.id)
 }
 
-// unprinted is the error of a run whose output could not be written. The exit code for a closed pipe is that of a
-// program which SIGPIPE has ended.
+// unprinted is the error of a run whose output could not be written. The exit code for a closed pipe is the code of
+// a program that SIGPIPE has ended.
 func (c *canceller) unprinted(err error) error {
 	code := exitOurs
 	if errors.Is(err, syscall.EPIPE) {

@@ -20,13 +20,13 @@ type isolationFlags struct {
 	Isolation      string   `enum:",none,limits,landlock,bubblewrap" default:"" placeholder:"LEVEL" help:"Default isolation of commands: none, limits, landlock or bubblewrap. Default: limits if this machine supports it."`
 	LeastIsolation string   `enum:",none,limits,landlock,bubblewrap" default:"" placeholder:"LEVEL" help:"Weakest level at which a command runs. From landlock on, commands work only below --writable. Default: none."`
 	Hide           []string `sep:"none" placeholder:"PATH" help:"File or directory that commands cannot reach, in addition to the data directory. May be repeated."`
-	Readable       []string `sep:"none" placeholder:"[TENANT=]PATH" help:"File or directory that commands, or those of one tenant, may read at the levels landlock and bubblewrap, in addition to those of the system. May be repeated."`
-	Writable       []string `sep:"none" placeholder:"[TENANT=]DIR" help:"Directory below which commands, or those of one tenant, may write at the levels landlock and bubblewrap. May be repeated."`
+	Readable       []string `sep:"none" placeholder:"[TENANT=]PATH" help:"File or directory that commands, or one tenant's commands, may read at the levels landlock and bubblewrap, in addition to the system's. May be repeated."`
+	Writable       []string `sep:"none" placeholder:"[TENANT=]DIR" help:"Directory below which commands, or one tenant's commands, may write at the levels landlock and bubblewrap. May be repeated."`
 	Network        string   `enum:"on,off" default:"on" placeholder:"on|off" help:"Network of commands; off leaves them only their own loopback interface. Default: ${default}."`
 	RunAsRange     string   `placeholder:"FIRST:COUNT" help:"User numbers from which each tenant without a --run-as of its own gets one, as in 200000:65536; the server must be root."`
 	SharedUser     bool     `help:"Run commands of different tenants as one user, which can reach each other's processes and files where the isolation lets them."`
 	LimitCommand   []string `sep:"none" placeholder:"[TENANT:]NAME=VALUE,..." help:"Most that each command, or each of one tenant, may use: memory, processes, cpu, output and grace, as in memory=2GiB,processes=512,cpu=1h,grace=1m. Requests may ask for less. May be repeated. Default: none."`
-	RunAs          []string `sep:"none" placeholder:"[TENANT=]USER" help:"User that commands run as, or those of one tenant; the server must be root. May be repeated. Default: the server's user."`
+	RunAs          []string `sep:"none" placeholder:"[TENANT=]USER" help:"User that commands, or one tenant's commands, run as; the server must be root. May be repeated. Default: the server's user."`
 }
 
 // config is what the flags ask for. secrets are out of reach at every level but none.
@@ -93,7 +93,7 @@ func (f *isolationFlags) openRange(c *isolation.Config, dir string, logger *slog
 	return nil
 }
 
-// open finds the directories that are open to commands: PATH for all, TENANT=PATH for those of a tenant.
+// open finds the directories that are open to commands: PATH for all, TENANT=PATH for a tenant's.
 func (f *isolationFlags) open(c *isolation.Config) error {
 	for _, flag := range []struct {
 		name  string
@@ -138,7 +138,7 @@ func (f *isolationFlags) open(c *isolation.Config) error {
 	return nil
 }
 
-// users finds those that commands run as: USER for all, TENANT=USER for those of a tenant.
+// users finds those that commands run as: USER for all, TENANT=USER for a tenant's.
 func (f *isolationFlags) users(c *isolation.Config) error {
 	for _, text := range f.RunAs {
 		tenant, name, ofTenant := strings.Cut(text, "=")

@@ -216,7 +216,7 @@ type keyLimitCmd struct {
 	keyPlace `embed:""`
 
 	ID    string   `arg:"" help:"Id of the key."`
-	Limit []string `arg:"" optional:"" name:"quota" placeholder:"QUOTA=N" help:"Quotas of the key, which replace all its present ones: running, queued, starts, streams, bytes, readers, sessions, requests, calls or upload, as in running=5,bytes=1GiB. Default: none; those of --limit-principal of serve apply."`
+	Limit []string `arg:"" optional:"" name:"quota" placeholder:"QUOTA=N" help:"Quotas of the key, which replace all its present ones: running, queued, starts, streams, bytes, readers, sessions, requests, calls or upload, as in running=5,bytes=1GiB. Default: none; --limit-principal of serve applies."`
 }
 
 // Run does that.

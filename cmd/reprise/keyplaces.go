@@ -18,7 +18,7 @@ type apiKeys interface {
 	Revoke(ctx context.Context, id string) error
 }
 
-// localKeys are those of no server.
+// localKeys changes keys on disk when no server runs.
 type localKeys struct{ registry *apikey.Registry }
 
 func (l localKeys) Create(ctx context.Context, q client.KeyRequest) (client.Key, error) {

@@ -14,7 +14,7 @@ type named struct {
 	Stream bool `short:"s" name:"stream" env:"-" help:"The name is a stream. This is the default."`
 }
 
-// isStreamName reports whether a name can be that of a stream alone: the id of an execution has no slash.
+// isStreamName reports whether a name can only mean a stream: the id of an execution has no slash.
 func isStreamName(name string) bool { return strings.Contains(name, "/") }
 
 // isStreamAlone reports whether err, the refusal of an execution called name, is one because the name is that of a

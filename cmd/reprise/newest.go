@@ -20,13 +20,14 @@ type newest struct {
 // lookUpTime bounds the requests of a look for a beginning.
 const lookUpTime = 10 * time.Second
 
-// abbreviating are the verbs whose first argument may be the beginning of an id. What is removed is never guessed.
+// abbreviating are the verbs whose first argument may be the beginning of an id. Ids of what "remove" removes are never
+// guessed.
 var abbreviating = []string{
 	"attach", "follow", "logs", "wait", "show", "input", "signal", "cancel", "retain", "artifacts", "rerun",
 }
 
 // wholeNames replaces the ids of a command line by the ids that they stand for: beginnings by the whole ids, and --last
-// by that of the newest execution.
+// by the id of the newest execution.
 func wholeNames(command *kong.Context) error {
 	verb := command.Selected()
 	if verb == nil || len(verb.Positional) == 0 || !slices.Contains(abbreviating, verb.Name) ||
@@ -72,7 +73,7 @@ func wholeNames(command *kong.Context) error {
 	}
 	switch {
 	case err != nil && slices.Contains([]string{"attach", "follow", "rerun", "wait"}, verb.Name):
-		return ours(err) // other codes are those of commands
+		return ours(err) // other codes come from commands
 	case err != nil:
 		return err
 	case several:

@@ -33,7 +33,7 @@ func (f *proxyFlags) check(address string, encrypted *tlsFlags) error {
 	}
 	return usage("--listen %s is not loopback, and tokens and output would cross the network as plain HTTP: "+
 		"take --tls-cert and --tls-key; or --trusted-proxies ADDRESS behind a proxy with TLS; "+
-		"or --insecure where nobody else can listen", address)
+		"or --insecure where no other program can listen", address)
 }
 
 // isLoopback reports whether only this machine can reach a listen address.

@@ -45,8 +45,8 @@ func (*publishCmd) Help() string {
 const (
 	// maxLine is the size limit of a line, which is the server's limit on events.
 	maxLine = 1 << 20
-	// maxTextLine is the size limit of a line that is published as text: in JSON, of which an event may have 1 MiB, a
-	// byte takes up to six.
+	// maxTextLine is the size limit of a line that is published as text: an event may have 1 MiB of JSON, where a byte
+	// takes up to six.
 	maxTextLine = 64 << 10
 )
 
@@ -224,7 +224,7 @@ func (c *publishCmd) event(line []byte) (client.NewEvent, error) {
 	return client.NewEvent{Type: c.Type, Data: line}, nil
 }
 
-// sayWhich says what the lines were taken for, where nobody has said what they are.
+// sayWhich says what the lines were taken for, where no flag says what they are.
 func (c *publishCmd) sayWhich() {
 	if c.As == "" && c.asJSON > 0 {
 		fmt.Fprintf(os.Stderr, "reprise: lines taken as JSON: %d, as text: %d; --content-type says what they are\n",

@@ -38,14 +38,14 @@ func (f *quotaFlags) quotas(names []quota.Name) (*quota.Options, error) {
 type quotaCmd struct {
 	Server connect `embed:""`
 
-	Tenant    string `placeholder:"NAME" help:"Show the quotas of a tenant; for the admin. Default: those of your tenant and your principal."`
-	Principal string `placeholder:"NAME" help:"Also show those of a principal of the tenant, such as ci.k7x2m9q4wd; for the admin."`
+	Tenant    string `placeholder:"NAME" help:"Show the quotas of a tenant; for the admin. Default: your tenant and your principal."`
+	Principal string `placeholder:"NAME" help:"Also show the quotas of a principal of the tenant, such as ci.k7x2m9q4wd; for the admin."`
 	JSON      bool   `name:"json" help:"Print lines of JSON."`
 }
 
 // Help is shown below the usage.
 func (*quotaCmd) Help() string {
-	return `Shows the usage of each quota of the principal and of its tenant, and the limit if there is one. If replicas share a store, streams and bytes are those of all replicas, and the other values are those of the replica that answers. Quotas are set by --limit of "reprise key add", and by --limit-principal and --limit-tenant of "reprise serve".`
+	return `Shows the usage of each quota of the principal and of its tenant, and the limit if there is one. If replicas share a store, streams and bytes count all replicas, and the other values only the replica that answers. Quotas are set by --limit of "reprise key add", and by --limit-principal and --limit-tenant of "reprise serve".`
 }
 
 // Run shows them.

@@ -31,7 +31,7 @@ type relayCmd struct {
 	AllowHost     []string      `placeholder:"NAME" help:"Host name by which the relay may be called, in addition to loopback and its address. May be repeated."`
 	Credential    []string      `sep:"none" placeholder:"NAME" help:"Header that says whose answer it is, beside Authorization, X-Api-Key and Api-Key. May be repeated."`
 	Cookie        []string      `sep:"none" placeholder:"NAME" help:"Cookie that says whose answer it is, beside these headers. May be repeated. Default: all cookies."`
-	Grace         time.Duration `placeholder:"DURATION" help:"How long the backend goes on when nobody reads its answer. Default: 5m."`
+	Grace         time.Duration `placeholder:"DURATION" help:"How long the backend goes on when no client reads its answer. Default: 5m."`
 	Retry         bool          `help:"Let a request under the key of an answer that was not completed call the backend again."`
 	RetainBytes   bytesize.Size `placeholder:"SIZE" help:"Maximum number of bytes that is kept of an answer. Default: 64MiB."`
 	RetainAge     time.Duration `placeholder:"DURATION" help:"How long an answer is kept after its end. Default: 24h."`
@@ -47,7 +47,7 @@ type relayCmd struct {
 func (*relayCmd) Help() string {
 	return `Requests are passed on. An answer that streams (text/event-stream or NDJSON) is recorded while it is passed on, and gets ids: a client that is cut off comes back by Last-Event-ID, by the same Idempotency-Key, or at the path in the header Stream-Location, and gets the rest. The backend is called once, goes on meanwhile, and is stopped by DELETE of that path. All other answers pass untouched.
 
-The relay asks nobody who they are: whoever reaches it reaches the backend. docs/relay.md describes it.`
+The relay does not authenticate: whoever reaches it reaches the backend. docs/relay.md describes it.`
 }
 
 // Run serves until it is asked to stop.

@@ -51,7 +51,7 @@ func (c *removeCmd) Run(ctx context.Context, asked *stops) error {
 	})
 }
 
-// isStream reports whether a stream but no execution has a name. What is removed is never guessed.
+// isStream reports whether a stream but no execution has a name. The name is never guessed.
 func (c *removeCmd) isStream(ctx context.Context, server *client.Client, name string) bool {
 	_, err := server.Show(ctx, name)
 	return isStreamAlone(ctx, server, name, err)

@@ -43,7 +43,7 @@ type runCmd struct {
 
 // Help is shown below the usage.
 func (*runCmd) Help() string {
-	return `stdout, stderr and the exit code are those of the command. A lost connection is restored silently; a line on stderr reports it if that takes longer than 2 seconds.
+	return `stdout, stderr and the exit code are the command's. A lost connection is restored silently; a line on stderr reports it if that takes longer than 2 seconds.
 
 The first Ctrl-C sends INT to the command, as in a terminal; the command decides how to react. The second one, or TERM, cancels the command with all its processes. If the connection is lost, both are retried for a minute. The third one, or a second TERM, exits immediately; a command that is still running continues. After a cancel was answered, we exit at the latest 30 seconds after its time of grace.
 

@@ -12,7 +12,7 @@ type startFlags struct {
 	MaskSecrets      bool          `help:"Replace the values of --secret by *** in the output."`
 	Timeout          time.Duration `placeholder:"DURATION" help:"End the command after this time."`
 	Grace            time.Duration `placeholder:"DURATION" help:"Time between TERM and KILL, at most 1m. Default: 5s."`
-	KillOnDisconnect bool          `help:"Cancel the command when nobody follows it any more."`
+	KillOnDisconnect bool          `help:"Cancel the command when no client follows it any more."`
 	Artifact         []string      `env:"-" sep:"none" placeholder:"PATH" help:"File or directory below the working directory, with * and ?, to keep with the execution when it has ended; see \"reprise artifacts\". May be repeated."`
 }
 
@@ -29,7 +29,7 @@ type confineFlags struct {
 	Isolation string   `placeholder:"LEVEL" help:"Isolation of the command: none, limits, landlock or bubblewrap. Default: the server's."`
 	Network   string   `env:"-" placeholder:"on|off" help:"Network of the command; off leaves it only its own loopback interface. Default: the server's."`
 	Writable  []string `env:"-" sep:"none" placeholder:"DIR" help:"Directory of the server below which the command may write at the levels landlock and bubblewrap, in addition to its own. May be repeated."`
-	Readable  []string `env:"-" sep:"none" placeholder:"PATH" help:"File or directory of the server that the command may read at the levels landlock and bubblewrap, in addition to those of the system. May be repeated."`
+	Readable  []string `env:"-" sep:"none" placeholder:"PATH" help:"File or directory of the server that the command may read at the levels landlock and bubblewrap, in addition to the system's. May be repeated."`
 	Hide      []string `env:"-" sep:"none" placeholder:"PATH" help:"File or directory of the server that the command cannot reach. May be repeated."`
 	User      string   `env:"-" placeholder:"USER" help:"User of the server's machine that the command runs as. Needs the scope admin, and a server that runs as root. Default: the server's choice."`
 	Limits    limits   `env:"-" placeholder:"NAME=VALUE,..." help:"Resource limits of the command: output_bytes, memory_bytes, processes and cpu_time, for example memory_bytes=512MiB,processes=64."`

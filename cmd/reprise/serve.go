@@ -38,7 +38,7 @@ type serveCmd struct {
 	commandFlags    `embed:"" group:"Commands:"`
 	relayFlags      `embed:"" group:"Other systems:"`
 	mcpFlags        `embed:"" group:"Model Context Protocol:"`
-	CallGrace       time.Duration `name:"call-grace" group:"Model Context Protocol:" placeholder:"DURATION" help:"How long a run goes on whose call was cut off on version 2026-07-28, on which a cut means a cancellation. The next call of the same client is told of the run, which then stays. Default: it is cancelled at once."`
+	CallGrace       time.Duration `name:"call-grace" group:"Model Context Protocol:" placeholder:"DURATION" help:"How long a run goes on whose call was cut off on version 2026-07-28, on which a cut means a cancellation. The next call of the same client reports the run, which then stays. Default: it is cancelled at once."`
 	dutyFlags       `embed:"" group:"Webhooks:"`
 	logFlags        `embed:"" group:"Logs, metrics and traces:"`
 	telemetryFlags  `embed:"" group:"Logs, metrics and traces:"`
@@ -50,7 +50,7 @@ type serveCmd struct {
 func (*serveCmd) Help() string {
 	return `The first start writes a random token to DIR/token, and the keys that sign cursors to DIR/keys, both readable by their owner only. The server answers requests once it has printed the line "listening on URL" to stdout. If the store is on another server that cannot be reached, the server waits for it: /healthz succeeds, and all other requests, including /readyz, fail with store_unavailable.
 
-At INT, TERM or HUP the server answers running requests, tells readers to reconnect, and exits. Running commands continue under their supervisors, and the next server with the same data directory takes them over. This also works after the server was killed. A second INT or TERM within a second, or --stop-executions, ends the commands. With the store memory: commands always end with the server, because their output is lost with it.
+At INT, TERM or HUP the server answers running requests, asks readers to reconnect, and exits. Running commands continue under their supervisors, and the next server with the same data directory takes them over. This also works after the server was killed. A second INT or TERM within a second, or --stop-executions, ends the commands. With the store memory: commands always end with the server, because their output is lost with it.
 
 If this machine supports the isolation level limits, commands cannot become another user, signal or inspect other processes, or reach the data directory; "reprise doctor" says whether it does. Start a command that needs sudo with --isolation none.
 

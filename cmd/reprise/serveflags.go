@@ -71,7 +71,7 @@ type commandFlags struct {
 type logFlags struct {
 	LogFormat string              `enum:"text,json" default:"text" placeholder:"FORMAT" help:"Form of the log on stderr: text or json. Default: ${default}."`
 	LogLevel  slog.Level          `default:"info" placeholder:"LEVEL" help:"debug, info, warn or error. Default: ${default}."`
-	Requests  httpserver.Requests `name:"log-requests" enum:"all,changes,errors" default:"changes" placeholder:"WHICH" help:"Of which requests a line is logged: all; changes (those that change something or are refused); or errors (those that are refused or fail). Default: ${default}."`
+	Requests  httpserver.Requests `name:"log-requests" enum:"all,changes,errors" default:"changes" placeholder:"WHICH" help:"Requests that are logged, a line each: all; changes (those that change something or are refused); or errors (those that are refused or fail). Default: ${default}."`
 }
 
 // relayFlags name backends whose answers are recorded.

@@ -26,7 +26,7 @@ import (
 type connectionFlags struct {
 	MaxClientConnections     int           `placeholder:"N" help:"Maximum number of client connections. At the limit the oldest unauthenticated connection is closed. Default: derived from the limit on open files."`
 	MaxConnectionsPerAddress int           `placeholder:"N" help:"Maximum number of unauthenticated connections of one remote address; the oldest is closed. Behind a proxy all clients have its address, unless --trusted-proxies names it. Default: half of all."`
-	MaxConnectionAge         time.Duration `placeholder:"DURATION" help:"Maximum age of a connection, for proxies that cut old ones: readers are told to reconnect, and resume. Default: no limit."`
+	MaxConnectionAge         time.Duration `placeholder:"DURATION" help:"Maximum age of a connection, for proxies that cut old ones: readers are asked to reconnect, and resume. Default: no limit."`
 }
 
 func (c *connectionFlags) options(logger *slog.Logger) *httpserver.Options {
@@ -36,7 +36,7 @@ func (c *connectionFlags) options(logger *slog.Logger) *httpserver.Options {
 	}
 }
 
-// dutyFlags are those of what one replica does for all.
+// dutyFlags are the flags of what one replica does for all.
 type dutyFlags struct {
 	WebhookAllow  []string      `placeholder:"NETWORK" help:"Network to which webhooks may be sent, in addition to public addresses, for example 10.0.0.0/8; http:// is allowed only for these. May be repeated."`
 	WebhookGiveUp time.Duration `placeholder:"DURATION" help:"How long the receiver of a webhook may fail before the webhook is disabled. Default: 72h."`

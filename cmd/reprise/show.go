@@ -35,7 +35,7 @@ func (c *showCmd) Run(ctx context.Context, asked *stops) error {
 	})
 }
 
-// show shows what the name is that of.
+// show prints the execution, stream or session called Name.
 func (c *showCmd) show(ctx context.Context, server *client.Client) (err error) {
 	var shown json.RawMessage
 	var rows [][2]string
@@ -71,7 +71,7 @@ func (c *showCmd) show(ctx context.Context, server *client.Client) (err error) {
 	return printRows(c.JSON, shown, rows)
 }
 
-// printRows prints one object: as the server has sent it, or those of the rows that have a value.
+// printRows prints one object: as the server has sent it, or the rows that have a value.
 func printRows(asJSON bool, object json.RawMessage, rows [][2]string) error {
 	if asJSON {
 		return printObject(object)

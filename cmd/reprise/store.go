@@ -44,8 +44,8 @@ func (p *place) data() string {
 	return p.dir.Path
 }
 
-// openPlace opens the store that a URL names, alone: that of a server which runs on a file
-// is refused. data is the data directory, for "sqlite:" and "log:" without a path. mustExist refuses to make a new
+// openPlace opens the store that a URL names, alone: the file of a server that runs is refused.
+// data is the data directory, for "sqlite:" and "log:" without a path. mustExist refuses to make a new
 // store; without it the store is the target of a copy, see syncAtEnd.
 func openPlace(ctx context.Context, url, data string, keys *storeKeys, mustExist bool) (*place, error) {
 	return openPlaceWith(ctx, url, data, &storeurl.Options{Keys: keys.file(data)}, mustExist)
@@ -59,7 +59,7 @@ func openPlaceWith(ctx context.Context, url, data string, opts *storeurl.Options
 	if base == "memory:" {
 		return nil, usage("--store %s: what is in memory is gone with its server", url)
 	}
-	opts.MaxStreams = math.MaxInt // what a server has refused is none of the verbs' business
+	opts.MaxStreams = math.MaxInt // what a server has refused does not concern the verbs
 	p = &place{}
 	if isArchive(url) {
 		if !mustExist {

@@ -33,7 +33,7 @@ func advice(a *upkeep.Advice, period time.Duration) string {
 		return "the store is too young to tell"
 	case a.FullInDays != nil:
 		return fmt.Sprintf("--max-total-bytes is reached in %.1f days, and the oldest ended streams then go before their time: "+
-			"shorten --retain-age, end streams that nobody appends to (--max-idle), or raise it", *a.FullInDays)
+			"shorten --retain-age, end streams that get no more events (--max-idle), or raise it", *a.FullInDays)
 	case a.MaxBytes > 0 && a.AgeBytes+a.OpenBytes > a.MaxBytes/5*4:
 		return "less than a fifth of --max-total-bytes is left at that rate: shorten --retain-age or raise it"
 	case a.AtEvents+a.AtBytes > a.Streams/2:

@@ -22,7 +22,7 @@ type storeArchiveCmd struct {
 	storeKeys `embed:""`
 	quietly   `embed:""`
 
-	From storeURL `arg:"" help:"The store, for example sqlite: for that of --data, or @FILE for a file with its URL."`
+	From storeURL `arg:"" help:"The store, for example sqlite: for the one in --data, or @FILE for a file with its URL."`
 	Dest string   `arg:"" help:"The archive: file:DIR, s3://BUCKET/PREFIX?endpoint=URL&region=REGION, or kafka://HOST:PORT,HOST:PORT/TOPIC?tls=true."`
 
 	Data      string         `default:"${state}" placeholder:"DIR" help:"Data directory that log: and sqlite: without a path mean. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`

@@ -39,7 +39,7 @@ type storePlace struct {
 	storeKeys `embed:""`
 	Server    connect `embed:""`
 
-	Place storeURL `arg:"" optional:"" name:"store-url" help:"The store: a URL, or @FILE for a file with the URL. Default: that of --store."`
+	Place storeURL `arg:"" optional:"" name:"store-url" help:"The store: a URL, or @FILE for a file with the URL. Default: --store."`
 	Data  string   `placeholder:"DIR" help:"Data directory of the server. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
 	Store storeURL `placeholder:"URL" help:"Store of the server; @FILE reads the URL from a file. Default: what is in the data directory."`
 	JSON  bool     `name:"json" help:"Print lines of JSON."`

@@ -19,7 +19,7 @@ type storeCopyCmd struct {
 	storeKeys `embed:""`
 	quietly   `embed:""`
 
-	From storeURL `arg:"" help:"The store to copy, for example sqlite: for that of --data, or @FILE for a file with its URL."`
+	From storeURL `arg:"" help:"The store to copy, for example sqlite: for the one in --data, or @FILE for a file with its URL."`
 	To   storeURL `arg:"" help:"The store to copy to, or @FILE for a file with its URL."`
 
 	Data     string         `default:"${state}" placeholder:"DIR" help:"Data directory that log: and sqlite: without a path mean. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`

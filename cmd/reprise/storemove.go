@@ -23,7 +23,7 @@ import (
 type storeMoveCmd struct {
 	quietly `embed:""`
 
-	From storeURL `arg:"" help:"The store to move: sqlite: or log:, for that of --data, or with a path."`
+	From storeURL `arg:"" help:"The store to move: sqlite: or log:, for the one in --data, or with a path."`
 	To   storeURL `arg:"" help:"Where to move it: log: or sqlite:, or with a path."`
 
 	Data string `default:"${state}" placeholder:"DIR" help:"Data directory that a URL without a path means. Default: reprise in $$XDG_STATE_HOME or ~/.local/state."`
@@ -116,7 +116,7 @@ func (e *movedEnd) open(ctx context.Context, path string, target bool) (reprise.
 	return storeurl.Open(ctx, e.scheme+":"+path, &storeurl.Options{Unchecked: true, MaxStreams: math.MaxInt})
 }
 
-// move copies from to another name beside that of to, and then changes the names. If to is there already, an earlier
+// move copies from to another name beside to, and then changes the names. If to is there already, an earlier
 // move has come that far.
 func (c *storeMoveCmd) move(ctx context.Context, from, to movedEnd) error {
 	target := to.path + moving

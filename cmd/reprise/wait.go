@@ -23,7 +23,7 @@ type waitCmd struct {
 
 // Help is shown below the usage.
 func (*waitCmd) Help() string {
-	return `Prints a line with the outcome of each execution, in the order of the arguments. The exit code is 0 if all commands succeeded, and otherwise that of the first one that did not, as with "follow". Ctrl-C does not affect the executions.`
+	return `Prints a line with the outcome of each execution, in the order of the arguments. The exit code is 0 if all commands succeeded, and otherwise the code of the first one that did not, as with "follow". Ctrl-C does not affect the executions.`
 }
 
 // Run waits for all.

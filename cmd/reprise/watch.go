@@ -40,7 +40,7 @@ type watchCmd struct {
 func (*watchCmd) Help() string {
 	return `Commands run one at a time, in the order of the events of a stream. The position is saved when the command exits with 0, so each event is handled at least once: after a kill, the last event may be passed again, with the same EVENT_ID. The command gets EVENT_ID, EVENT_STREAM, EVENT_SEQ, EVENT_TYPE, EVENT_TIME and EVENT_CURSOR in its environment. Events that the server no longer keeps are passed as one event of the type gap.
 
-At INT or TERM, watch waits until the running command has handled its event, and exits. A second signal kills the command, and the next watch passes its event again. The exit code is 0 at the end of the stream, that of the command if its last try failed, and 125 if reprise failed.`
+At INT or TERM, watch waits until the running command has handled its event, and exits. A second signal kills the command, and the next watch passes its event again. The exit code is 0 at the end of the stream, the command's if its last try failed, and 125 if reprise failed.`
 }
 
 // Run watches.

@@ -35,7 +35,7 @@ func webhookState(w *client.Webhook) string {
 	return "good"
 }
 
-// webhookAbout says what a webhook tells of.
+// webhookAbout says what a webhook reports.
 func webhookAbout(w *client.Webhook) string {
 	switch {
 	case w.Stream != "":

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Calls the forecast, which takes six seconds, with each client that there is for MCP, over connections that break: once in
 # mid-call, and then all of them when they are two seconds old. What a client gets is compared with what was sent, and
-# the server says whether it has computed anything twice. The table is that of docs/mcp.md.
+# the server says whether it has computed anything twice. The table is in docs/internals/mcp.md.
 #
 #   examples/mcp/clients.sh [gateway|long] [go|mcp-go|typescript-1|typescript-2|python-1|python-2|fastmcp|openai-agents|langchain|ai-sdk]...
 #

@@ -38,7 +38,7 @@ type Options struct {
 	// MaxReadersPerPrincipal bounds the responses that one principal follows at
 	// a time, over all streams. Default: 20,000.
 	MaxReadersPerPrincipal int
-	// MaxBody limits the size of bodies, MaxStdin that of stdin, in bytes, inclusive. Defaults: 1 MiB, 16 MiB.
+	// MaxBody limits the size of bodies, MaxStdin the size of stdin, in bytes, inclusive. Defaults: 1 MiB, 16 MiB.
 	MaxBody, MaxStdin int64
 	// BodyTimeout is the longest pause in a body before the request fails, even if the answer does not depend on the
 	// body. Default: 30 s.
@@ -48,7 +48,7 @@ type Options struct {
 	// Heartbeat is the silence after which a reader that follows is sent
 	// something without a meaning. Default: 15 s.
 	Heartbeat time.Duration
-	// CloseEvent is that of ssehttp.Options.
+	// CloseEvent is passed to ssehttp.Options.
 	CloseEvent bool
 	// NoCompression disables the compression of events for clients that request it with Accept-Encoding.
 	NoCompression bool
@@ -79,7 +79,7 @@ type Options struct {
 	Tracer *otlp.Tracer
 	// Logger is given one line a request, and what went wrong. Default: silent.
 	Logger *slog.Logger
-	// LogRequests is that of web.Options.
+	// LogRequests is passed to web.Options.
 	LogRequests httpserver.Requests
 }
 
@@ -145,7 +145,8 @@ func New(log *reprise.Log, host *execution.Host, gate *identity.Gate, opts *Opti
 }
 
 // NewManagement returns a Server for a program without streams and executions, such as a gateway. It serves only
-// /v1/quota, /v1/audit with Options.Audit, which is in log, and the paths of Options.Parts. The error is that of New.
+// /v1/quota, /v1/audit with Options.Audit, which is in log, and the paths of Options.Parts. It returns the same errors
+// as New.
 func NewManagement(log *reprise.Log, gate *identity.Gate, opts *Options) (*Server, error) {
 	s, err := newServer(log, nil, gate, opts)
 	if err != nil {

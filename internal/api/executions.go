@@ -107,8 +107,8 @@ func (s *Server) startExecution(x *web.Exchange) error {
 	return x.Answer(status, showExecution(e))
 }
 
-// mayStart refuses a sender without the scope for the session of the new execution. The session of code is that of its
-// interpreter.
+// mayStart refuses a sender without the scope for the session of the new execution. The session of code is the session
+// of its interpreter.
 func (s *Server) mayStart(x *web.Exchange, scope identity.Scope, req *execution.Request) error {
 	if err := mayBe(x, req); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (s *Server) start(ctx context.Context, x *web.Exchange, req execution.Reque
 }
 
 // startAndFollow answers a start with the events from the first one on. All checks precede the start: a client that is
-// told to retry must not have started anything.
+// asked to retry must not have started anything.
 func (s *Server) startAndFollow(x *web.Exchange, req execution.Request) error {
 	if err := s.mayStart(x, identity.ScopeRead, &req); err != nil {
 		return err

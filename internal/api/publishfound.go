@@ -191,7 +191,7 @@ func (l *lineScanner) scan(lines []byte) ([]reprise.Event, error) {
 	return l.scanLines(lines)
 }
 
-// scanLong is scan for lines of which one may be too long.
+// scanLong is scan for lines, one of them possibly too long.
 func (l *lineScanner) scanLong(lines []byte) ([]reprise.Event, error) {
 	good := 0
 	for line := range bytes.Lines(lines) {

@@ -31,7 +31,7 @@ func scanEvents(mediaType string, body []byte) (events []reprise.Event, ok bool)
 type eventScanner struct {
 	body []byte
 	i    int
-	// lastType is the type of the previous event, which usually is that of the next one too.
+	// lastType is the type of the previous event, which usually is the type of the next one too.
 	lastType string
 }
 

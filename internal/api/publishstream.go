@@ -168,7 +168,7 @@ func (p *publishing) refuse(err error) {
 
 // append appends events in one commit, except those that the stream refuses, which it finds by bisection.
 func (p *publishing) append(events []reprise.Event) error {
-	// What has arrived is appended, whether or not the client is still there.
+	// Events that have arrived are appended, whether or not the client is still there.
 	ctx := context.WithoutCancel(p.x.R.Context())
 	trace, traced := traceAppend(p.x, p.stream, len(events))
 	appended, err := p.stream.AppendWith(ctx, reprise.AppendOptions{Producer: p.producer, Trace: trace}, events...)

@@ -13,7 +13,8 @@ import (
 	"reprise/internal/web"
 )
 
-// showQuota answers with the usage of the sender. An administrator may request that of another tenant or principal.
+// showQuota answers with the usage of the sender. An administrator may request the usage of another tenant or
+// principal.
 func (s *Server) showQuota(x *web.Exchange) error {
 	who := x.Who.Holder()
 	tenant, principal := x.Query.Text("tenant"), x.Query.Text("principal")

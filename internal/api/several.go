@@ -28,7 +28,7 @@ type piece struct {
 }
 
 // readSeveral follows several streams over one connection. Each is read as a request of its own would read it, with its
-// rights, its place among the readers, its line in the log, and its answer, the parts of which are lines of this one.
+// rights, its place among the readers, its line in the log, and its answer, whose parts are lines of this one.
 func (s *Server) readSeveral(x *web.Exchange) error {
 	reads, err := s.parseReads(x)
 	if err != nil {
@@ -139,7 +139,7 @@ type pieceWriter struct {
 // Header implements http.ResponseWriter.
 func (w *pieceWriter) Header() http.Header { return w.header }
 
-// pieceHead are the headers that a piece tells.
+// pieceHead are the headers that a piece contains.
 var pieceHead = []string{
 	"Content-Type", "Retry-After", ssehttp.HeaderEarliest, ssehttp.HeaderTail, ssehttp.HeaderOutcome,
 	"Stream-Missed",

@@ -57,7 +57,7 @@ func (s *Server) streamBody(info *reprise.StreamInfo) streamBody {
 	return body
 }
 
-// ownLabels are the labels of a stream that are not shown as such and that nobody else sets.
+// ownLabels are the labels of a stream that are not shown as such and that only the server sets.
 var ownLabels = []string{
 	reprise.AccountLabel, reprise.MaxIdleLabel, reprise.MaxAgeEachLabel, reprise.ExpiresLabel,
 }
@@ -249,7 +249,7 @@ func (s *Server) listStreams(x *web.Exchange) error {
 	}{shown, page.Next})
 }
 
-// listedBytes ends a page that is put together from several pages of the Log, each of which is bounded in bytes too.
+// listedBytes ends a page that is put together from several pages of the Log, which are bounded in bytes too.
 const listedBytes = 4 << 20
 
 // readableStreams is a page of the streams that the principal may read. That there are others shows in no cursor and in

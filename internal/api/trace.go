@@ -32,7 +32,7 @@ func traceAppend(x *web.Exchange, stream *reprise.Stream, events int) (trace *re
 }
 
 // traceCommit sends the spans of the commit that contained an append, including the wait for its turn and the time in
-// the store. An append without a commit has no such spans. code is that of the append's failure, or "".
+// the store. An append without a commit has no such spans. code is the code of the append's failure, or "".
 func traceCommit(span *otlp.Span, trace *reprise.AppendTrace, code string) {
 	if trace.Began.IsZero() {
 		return

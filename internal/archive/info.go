@@ -62,7 +62,7 @@ type producer struct {
 }
 
 // MarshalInfo encodes the description of an ended stream as the JSON that precedes its batches. first is the first
-// event of the first batch. The header of a file has the same form; see docs/archive.md.
+// event of the first batch. The header of a file has the same form; see docs/internals/archive.md.
 func MarshalInfo(info reprise.StreamInfo, first uint64) ([]byte, error) {
 	if info.End == nil {
 		return nil, errOpen

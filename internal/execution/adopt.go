@@ -18,7 +18,7 @@ import (
 )
 
 // adoptAll adopts the runs that an earlier server has left to their supervisors, and ends the runs whose stream no
-// longer exists. The numbered steps are in docs/executions.md.
+// longer exists. The numbered steps are in docs/internals/executions.md.
 func (h *Host) adoptAll(ctx context.Context) error {
 	if h.supervisors == nil {
 		return nil
@@ -347,5 +347,5 @@ func (h *Host) tryDiscard(m *supervisor.Remote) bool {
 	if err := m.End(h.ctx, v); err != nil && h.ctx.Err() == nil {
 		h.opts.Logger.Warn("an unused supervisor cannot be reached", "directory", dir, "error", err)
 	}
-	return false // the lock tells in the next try
+	return false // the lock shows it in the next try
 }

@@ -89,7 +89,7 @@ type kept struct {
 	bytes  Bytes
 	tail   uint64
 	coming *counted // including the append under way
-	// bytesFrom is that of ending, if the store has lost output.
+	// bytesFrom is the field of ending, if the store has lost output.
 	bytesFrom uint64
 	// fullSince is when output began to wait until there is room for it in the store, zero if none does, and spoolFull
 	// the same of the disk of the supervisor.

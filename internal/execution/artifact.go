@@ -128,7 +128,7 @@ func (r *Run) keepArtifacts(ctx context.Context) ([]artifact.File, []string, err
 	return files, notes, err
 }
 
-// artifactStream creates the stream, which is kept as long as that of the run.
+// artifactStream creates the stream, which is kept as long as the run's.
 func (r *Run) artifactStream(ctx context.Context) (*reprise.Stream, error) {
 	key := artifactsOf(r.key)
 	if err := r.host.log.Remove(ctx, key); err != nil {
@@ -156,7 +156,8 @@ type Artifact struct {
 	first  uint64 // its first chunk
 }
 
-// Artifact finds a file by its path. The errors are those of Show, and reprise.ErrNotFound if no such file is kept.
+// Artifact finds a file by its path. It returns the same errors as Show, and reprise.ErrNotFound if no such file is
+// kept.
 func (h *Host) Artifact(ctx context.Context, tenant reprise.Tenant, id, path string) (*Artifact, error) {
 	x, err := h.Show(ctx, tenant, id)
 	if err == nil && x.Expired {

@@ -46,7 +46,7 @@ func (m *meta) ask(req *Request, allNames bool) {
 }
 
 // Requested returns the request of an execution without its id and key, and the names of the members that it had and
-// that are not kept, "env.NAME" for a variable. The errors are those of Stream.
+// that are not kept, "env.NAME" for a variable. It returns the same errors as Stream.
 func (h *Host) Requested(ctx context.Context, tenant reprise.Tenant, id string) (
 	req Request, missing []string, err error,
 ) {

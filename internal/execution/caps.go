@@ -58,7 +58,7 @@ func (c *Caps) heldAt(plan *isolation.Plan) error {
 	return nil
 }
 
-// limits are those of a request within the bounds of the server, whoever has accepted the request.
+// limits are the limits of a request within the bounds of the server, whoever has accepted the request.
 func (c *Caps) limits(asked *Limits) command.Limits {
 	return command.Limits{
 		OutputBytes: atMost(asked.OutputBytes, c.OutputBytes), MemoryBytes: atMost(asked.MemoryBytes, c.MemoryBytes),

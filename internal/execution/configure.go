@@ -77,7 +77,7 @@ func (c *Change) Apply(config *reprise.StreamConfig, prefix string) {
 
 // Configure changes the retention and the labels of an execution, which may have ended. The output that it no longer
 // keeps is removed at once, and kept files stay as long as the output. Starting it again by the request that has
-// started it still finds it. The errors are those of Stream, a *FieldError, and those of reprise.Stream.Configure.
+// started it still finds it. The error is a *FieldError, or comes from Stream or reprise.Stream.Configure.
 func (h *Host) Configure(ctx context.Context, tenant reprise.Tenant, id string, c *Change) error {
 	if c.Retention.MaxIdle != nil {
 		return invalid("retention.max_idle", "is for streams that are no executions")
@@ -131,7 +131,7 @@ func (h *Host) keepArtifacts(ctx context.Context, info *reprise.StreamInfo) erro
 	return err
 }
 
-// isStartedBy reports whether the stream of an execution is that of a request with this configuration. Retention and
+// isStartedBy reports whether the stream of an execution was made by a request with this configuration. Retention and
 // labels may have been changed since; Meta has a digest of the whole request.
 func isStartedBy(info *reprise.StreamInfo, config *reprise.StreamConfig) bool {
 	return digestOf(&info.Config) == digestOf(config)

@@ -141,8 +141,8 @@ func (r *Run) endedMeanwhile(err error) error {
 }
 
 // Cancel ends an execution: it sends TERM to all its processes and, after a grace period, KILL. Cancel does not wait
-// for their end, but removes a waiting execution from the queue. Cancelling an ended execution does nothing. The errors
-// are those of Show, and reprise.ErrUnavailable if the replica that runs the execution does not answer.
+// for their end, but removes a waiting execution from the queue. Cancelling an ended execution does nothing. It returns
+// the same errors as Show, and reprise.ErrUnavailable if the replica that runs the execution does not answer.
 func (h *Host) Cancel(ctx context.Context, tenant reprise.Tenant, id string) error {
 	err := h.control(ctx, tenant, id, command.Control{Op: opCancel})
 	if errors.Is(err, ErrHasEnded) {

@@ -40,10 +40,10 @@
 // With Options.RunsDir, each command is run by a separate process, a supervisor, which is another instance of this
 // program. The supervisor owns the pipes or the terminal, enforces timeouts and limits, adopts every orphan of the
 // tree, and writes output to a spool on disk (package supervisor). The Host copies the spool into the stream: frame n
-// becomes event n, so that the tail of the stream tells how far the copy has got. After Host.Leave, or the death of our
-// process, commands continue, and the next Host adopts them. See docs/executions.md.
+// becomes event n, so that the tail of the stream shows how far the copy has got. After Host.Leave, or the death of our
+// process, commands continue, and the next Host adopts them. See docs/internals/executions.md.
 //
-// A command.Job runs the command in both cases. What is asked of a command, such as a signal, is one message, a
+// A command.Job runs the command in both cases. A request to a command, such as a signal, is one message, a
 // command.Control, which passes each hop between the caller of Host and the Job: the replica that runs the execution,
 // and the supervisor.
 //

@@ -15,15 +15,15 @@ var passed = []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGU
 const (
 	// defaultPath is the PATH of a command if the server has none.
 	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-	// envID tells a command which execution it is.
+	// envID names for a command its own execution.
 	envID = "REPRISE_EXECUTION"
 	// envEpoch marks all processes of a run, so that they can be found when the
 	// run is killed. Other than an id it is never used twice.
 	envEpoch = "REPRISE_EPOCH"
 )
 
-// environ returns the environment of a command: a few of our variables, those of the options, those of the request, and
-// the mark of its processes.
+// environ returns the environment of a command: a few of our variables, the variables of the options and of the
+// request, and the mark of its processes.
 func environ(ours []string, pass []string, request map[string]string, tty bool, marks ...string) []string {
 	env := map[string]string{"PATH": defaultPath}
 	if tty {

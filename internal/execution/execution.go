@@ -40,7 +40,7 @@ const (
 	Lost          = command.Lost
 )
 
-// What is known of the command of an execution. Bytes counts the output that the stream was given, kept or not.
+// The known facts about the command of an execution. Bytes counts the output that the stream was given, kept or not.
 type (
 	Outcome   = command.Outcome
 	Usage     = command.Usage

@@ -60,8 +60,8 @@ func (h *Host) FollowIf(ctx context.Context, tenant reprise.Tenant, id string,
 // following are the followers of a run. It is guarded by the mu of the run.
 type following struct {
 	followers int
-	replicas  map[string]bool // other replicas with followers, each of which counts as one follower
-	alone     *time.Timer     // until the run is cancelled because nobody follows it
+	replicas  map[string]bool // other replicas with followers; each counts as one follower
+	alone     *time.Timer     // until the run is cancelled because no client follows it
 }
 
 // follow counts one more. The caller holds mu.

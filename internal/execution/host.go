@@ -43,7 +43,7 @@ type Options struct {
 	MaxTimeout time.Duration
 	// Caps bound what each command uses. A request may ask for less. Default: no bounds.
 	Caps Caps
-	// TenantCaps replace, bound by bound, those of Caps for the commands of single tenants.
+	// TenantCaps replace, bound by bound, Caps for the commands of single tenants.
 	TenantCaps map[reprise.Tenant]Caps
 	// Grace is the time between TERM and KILL of requests that state none. Default: 5 s.
 	Grace time.Duration
@@ -105,7 +105,7 @@ type Options struct {
 type Hooks struct {
 	// Started is called when a run gets its turn, with the time that it waited for it.
 	Started func(tenant reprise.Tenant, waited time.Duration)
-	// Ended is called when the end of a run is kept. duration is that of the process.
+	// Ended is called when the end of a run is kept. duration is the duration of the process.
 	Ended func(tenant reprise.Tenant, outcome Outcome, duration time.Duration)
 	// Finished is called when the end of a run that this Host has started is kept, if its request had a TraceParent.
 	Finished func(traceParent string, key reprise.StreamKey, outcome Outcome)

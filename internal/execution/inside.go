@@ -16,7 +16,7 @@ import (
 )
 
 // A run may use its command as an interpreter: the run has a Driver, which gives the command code and finds in its
-// output what belongs to each piece. A piece of code is an execution too, which runs inside that of the interpreter: it
+// output what belongs to each piece. A piece of code is an execution too, which runs inside the interpreter's: it
 // has a stream, readers and an end of its own, but no command and no place in the queue. This file is what both sides
 // need of the Host. The drivers are in package interpreter.
 
@@ -282,8 +282,8 @@ func (r *Run) Send(ctx context.Context, request []byte) {
 	})
 }
 
-// Deliver appends output of code, except for what an earlier server has appended: tail is that of its stream without
-// the events. over reports that the stream takes nothing more. The error is why the Host goes.
+// Deliver appends output of code, except for what an earlier server has appended: tail is the tail of its stream
+// without the events. over reports that the stream takes nothing more. The error is why the Host goes.
 func (r *Run) Deliver(events []reprise.Event, tail uint64) (over bool, err error) {
 	if r.tail > tail {
 		events = events[min(uint64(len(events)), r.tail-tail):]

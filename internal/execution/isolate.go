@@ -74,7 +74,7 @@ func (h *Host) isolate(tenant reprise.Tenant, req *Request) (*isolation.Plan, er
 			return nil, invalid("user", "%v", err)
 		}
 	}
-	err = config.User.As(func() error { // which finds what the command would find, and tells no more
+	err = config.User.As(func() error { // which finds what the command would find, and reports no more
 		for _, p := range slices.Concat(req.Access.Writable, req.Access.Readable, req.Access.Hidden) {
 			if _, err := os.Stat(p); err != nil {
 				return invalid("access", "%v", err)

@@ -43,7 +43,7 @@ type meta struct {
 	Key      string   `json:"key,omitempty"`
 	// Interpreter is the id of the interpreter that runs the code.
 	Interpreter string `json:"interpreter,omitempty"`
-	// KillOnDisconnect tells other replicas that followers count.
+	// KillOnDisconnect says for other replicas that followers count.
 	KillOnDisconnect bool `json:"kill_on_disconnect,omitempty"`
 	// Asked has the other members of the request that are kept, nil if it had none. Missing names members that it had
 	// and that are not kept; the names of variables are in EnvNames.

@@ -55,7 +55,7 @@ func openNames(log *reprise.Log, opts *Options) *names {
 // record is what is remembered of an execution. The data of its event is the name, a line feed, and this as JSON.
 type record struct {
 	name string
-	// ID is that of the execution if the name is that of a key.
+	// ID is the id of the execution if the name is a key.
 	ID string `json:"id,omitempty"`
 	// Key is the name of the stream of its key.
 	Key string `json:"y,omitempty"`
@@ -264,8 +264,8 @@ func (h *Host) showExpired(ctx context.Context, tenant reprise.Tenant, id string
 	return q.found.execution(), nil
 }
 
-// remember writes the record of an execution that is about to end at a time, and that of its key if it has succeeded.
-// After an error it can be repeated.
+// remember writes the record of an execution that is about to end at a time, and the record of its key if it has
+// succeeded. After an error it can be repeated.
 func (h *Host) remember(ctx context.Context, info *reprise.StreamInfo, e *ending, at time.Time) error {
 	if !h.names.remembers() {
 		return nil
@@ -330,7 +330,7 @@ func (n *names) forget(ctx context.Context, key reprise.StreamKey) error {
 	return n.Add(ctx, key.Tenant, memo.Record(eventForgot, time.Time{}, key.Name, nil))
 }
 
-// note adds records to the names and, if they are those of executions, to the journal.
+// note adds records to the names and, if they belong to executions, to the journal.
 func (n *names) note(ctx context.Context, tenant reprise.Tenant, list []record) error {
 	var writing sync.WaitGroup
 	errs := make([]error, 2*len(list))

@@ -140,7 +140,7 @@ func removeFolder(folder string) {
 	if folder == "" || os.RemoveAll(folder) == nil {
 		return
 	}
-	// A command may have made directories of its own user that nobody can enter.
+	// A command may have made directories that not even their owner can enter.
 	_ = filepath.WalkDir(folder, func(path string, entry fs.DirEntry, _ error) error {
 		if entry != nil && entry.IsDir() {
 			_ = os.Chmod(path, 0o700)

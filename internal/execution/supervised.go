@@ -22,14 +22,14 @@ import (
 // This file is the Host's side of a run in a supervisor: it passes the command on, and copies the spool into the
 // stream.
 //
-// Frame n of the spool is event n of the stream. The tail of the stream therefore tells which frames it contains, even
+// Frame n of the spool is event n of the stream. The tail of the stream therefore shows which frames it contains, even
 // after a crash of the server or a lost answer of the store, and no other record is needed. Frames and events differ
 // only if a store loses acknowledged events, a frame cannot be read, or an event tells another replica who owns the
 // run. The difference is then kept in the file "shift", which is written before the first event that it applies to.
 
 // brief is the part of the request that the directory of a run keeps for a later server.
 type brief struct {
-	// Run is the name of the directory. After a crash of the machine the file may be that of an earlier run.
+	// Run is the name of the directory. After a crash of the machine the file may belong to an earlier run.
 	Run              string        `json:"run,omitempty"`
 	StdinOpen        bool          `json:"stdin_open,omitempty"`
 	KillOnDisconnect bool          `json:"kill_on_disconnect,omitempty"`
@@ -42,10 +42,10 @@ type brief struct {
 	// Artifacts are collected at the end, with the Isolation of the command.
 	Artifacts *artifact.Collection `json:"artifacts,omitempty"`
 	Isolation *isolation.Plan      `json:"isolation,omitempty"`
-	// Attempt is that of the order which starts the command. A supervisor that is late with an older order finds a
-	// different Attempt here.
+	// Attempt is the attempt of the order that starts the command. A supervisor that is late with an older order finds
+	// a different Attempt here.
 	Attempt string `json:"attempt,omitempty"`
-	// Folder is that of the code, if it is not in the directory of the run.
+	// Folder is the folder of the code, if it is not in the directory of the run.
 	Folder string `json:"folder,omitempty"`
 	// Shifts are here if there was no room on the disk for a file of their own.
 	Shifts *shifts `json:"shifts,omitempty"`
@@ -71,7 +71,7 @@ func loadBrief(dir string) (b brief) {
 	return b
 }
 
-// save writes the brief over that of an earlier run in the same directory. It is not truncated first: some file systems
+// save writes the brief over an earlier run's in the same directory. It is not truncated first: some file systems
 // begin to write a file to the disk when it is closed after that.
 func (b *brief) save(dir string) error {
 	f, err := os.OpenFile(filepath.Join(dir, supervisor.BriefFile), os.O_WRONLY|os.O_CREATE, 0o600)
@@ -102,7 +102,7 @@ type supervised struct {
 
 	// last are events that are appended together with the end.
 	last []reprise.Event
-	// judgedOutside, if set, reports whether the supervisor has been told or has decided to end the command.
+	// judgedOutside, if set, reports whether the supervisor has got the order or has decided to end the command.
 	judgedOutside func() bool
 }
 
@@ -242,7 +242,7 @@ func (r *Run) leave() {
 	}
 }
 
-// forwardStop tells the supervisor when the command is to end, until it has answered that or stop is called.
+// forwardStop orders the supervisor to end the command when it is to end, until it has answered that or stop is called.
 func (r *Run) forwardStop() (stop func()) {
 	ctx, cancel := context.WithCancel(r.host.ctx)
 	done := make(chan struct{})

@@ -65,7 +65,7 @@ func (h *Host) keptStream(ctx context.Context, tenant reprise.Tenant, id string)
 	return s, err
 }
 
-// SessionOf returns the session of an execution, or "" if it has none. The errors are those of Show.
+// SessionOf returns the session of an execution, or "" if it has none. It returns the same errors as Show.
 func (h *Host) SessionOf(ctx context.Context, tenant reprise.Tenant, id string) (string, error) {
 	s, err := h.keptStream(ctx, tenant, id)
 	if err != nil {

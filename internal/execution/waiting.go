@@ -128,7 +128,7 @@ func loadWaiting(file string) (w waiting, err error) {
 }
 
 // neverBegan reports whether it is certain that no supervisor has started the command of a run, or will start it. If
-// so, neverBegan removes the directory of the run. suffix is that of the file of the run, from which w was read.
+// so, neverBegan removes the directory of the run. suffix is the suffix of the run's file, from which w was read.
 func (h *Host) neverBegan(epoch reprise.Epoch, w *waiting, suffix string) bool {
 	if suffix == waitingSuffix {
 		return true

@@ -9,7 +9,7 @@ import (
 )
 
 // tellCaller sends a notification to the client of the call during which it arrived. If that is unknown, the client is
-// that of the only call under way or, on the connection of one session, the session as a whole. On a connection that
+// the one of the only call under way or, on the connection of one session, the session as a whole. On a connection that
 // all sessions share, such a notification is dropped.
 func (c *connection) tellCaller(m mcphttp.Message, during *call) {
 	if during != nil && during.request != nil {

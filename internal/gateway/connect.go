@@ -189,7 +189,7 @@ func (c *connection) finishGreeting(ctx context.Context, s *mcphttp.Session) err
 	return nil
 }
 
-// restore tells a new upstream the log level and the subscriptions of a session.
+// restore sends a new upstream the log level and the subscriptions of a session.
 func (c *connection) restore(ctx context.Context, s *mcphttp.Session) (err error) {
 	if level := s.LogLevel(); level != "" {
 		_, err = c.ask(ctx, wire.MethodSetLevel, wire.Compact(map[string]string{"level": level}))

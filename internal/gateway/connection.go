@@ -152,7 +152,7 @@ func (c *connection) refuseNoClient(id mcphttp.ID, message string) {
 	c.refuse(id, wire.CodeMethodNotFound, wire.ReasonNoClient, message)
 }
 
-// cancel tells the upstream that the response to a call is not needed.
+// cancel notifies the upstream that the response to a call is not needed.
 func (c *connection) cancel(k *call, reason string) {
 	if c.stateless() && c.g.up.URL != "" {
 		return // the end of the HTTP request tells it

@@ -8,7 +8,7 @@
 //
 // # The way of a tools/call
 //
-//  1. mcphttp hands the POST to [Gateway.Serve], which tells by the version and the method who serves it.
+// 1. mcphttp hands the POST to [Gateway.Serve], which decides by the version and the method who serves it.
 //  2. [Gateway.serveSession] or [Gateway.serveStateless] makes a [delivery], with a [clientRequest] and an [inbox].
 //  3. [Gateway.sessionConnection] or [Gateway.poolConnection] finds the [slot], which returns or makes a [connection].
 //  4. [delivery.start] picks the [translation] between the versions of client and upstream, and sends the request.

@@ -81,8 +81,8 @@ func (c *connection) takeQuestion(m mcphttp.Message, during *call) {
 	c.refuseNoClient(m.ID, "there is no client to be asked")
 }
 
-// requestOf returns the client's request that a message of the upstream belongs to: that of the call during which it
-// arrived or, if that is unknown, the newest. several reports that it may belong to other exchanges as well.
+// requestOf returns the client's request that a message of the upstream belongs to: the client of the call during which
+// it arrived or, if that is unknown, the newest. several reports that it may belong to other exchanges as well.
 func (c *connection) requestOf(during *call) (r *clientRequest, several bool) {
 	if during != nil && during.request != nil {
 		return during.request, false
@@ -90,7 +90,7 @@ func (c *connection) requestOf(during *call) (r *clientRequest, several bool) {
 	return c.calls.newest()
 }
 
-// takeNotification hands a notification of the upstream to whom it is for.
+// takeNotification hands a notification of the upstream to its receivers.
 func (c *connection) takeNotification(m mcphttp.Message, during *call) {
 	switch {
 	case m.Method == wire.NoteProgress:

@@ -94,8 +94,8 @@ func (c *connection) listSchemas(ctx context.Context) map[string]listedTool {
 	return byName
 }
 
-// listTools returns the tools of all pages, and the first page with its other members. An error is that of the first
-// page that the upstream has not given, after the tools of those before.
+// listTools returns the tools of all pages, and the first page with its other members. An error is about the first page
+// that the upstream has not given, after the tools of those before.
 func (c *connection) listTools(ctx context.Context) (first json.RawMessage, tools []json.RawMessage, err error) {
 	cursor := ""
 	for range maxPages {

@@ -133,7 +133,7 @@ func (c *connection) greetingFor(wanted string) json.RawMessage {
 	return greeting
 }
 
-// withVersion returns a result of initialize for a client whose version may differ from that of the upstream.
+// withVersion returns a result of initialize for a client whose version may differ from the upstream's.
 func withVersion(greeting json.RawMessage, wanted string) json.RawMessage {
 	if !slices.Contains(mcphttp.Versions, wanted) || wanted >= wire.Version20260728 {
 		wanted = wire.Version20251125

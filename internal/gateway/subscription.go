@@ -21,7 +21,7 @@ type subscription struct {
 // resubscribePause is the time before an upstream that has ended a subscription is asked again.
 const resubscribePause = time.Second
 
-// add extends the subscriptions of the upstream by those of f. It does not wait.
+// add extends the subscriptions of the upstream by f's. It does not wait.
 func (s *subscription) add(f filter) {
 	s.mu.Lock()
 	changed := s.filter.merge(f)

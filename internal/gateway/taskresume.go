@@ -155,7 +155,7 @@ func (r *resumedCall) count(result CallResult, began time.Time) {
 	}
 }
 
-// cancel tells the upstream that the response is not needed.
+// cancel notifies the upstream that the response is not needed.
 func (r *resumedCall) cancel() {
 	params := wire.Compact(map[string]any{"requestId": r.id})
 	r.send(asideTimeout, wire.Request("", wire.NoteCancelled, params))

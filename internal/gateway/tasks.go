@@ -15,7 +15,7 @@ import (
 // On version 2026-07-28 a call ends with its connection. If a client has declared the Tasks extension and a call takes
 // long, the gateway answers with a task, so that the client still gets the result. The upstream is not involved.
 
-// taskServer is a server with tasks whose tools are those of the upstream.
+// taskServer is a server with tasks whose tools are the upstream's.
 type taskServer struct {
 	g       *Gateway
 	backend mcphttp.Backend

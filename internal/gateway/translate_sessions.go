@@ -88,7 +88,7 @@ func (c *connection) discoverResult() json.RawMessage {
 	return wire.Compact(result)
 }
 
-// setLogLevel sets the log level of the upstream to that of a request.
+// setLogLevel sets the log level of the upstream to the level in a request.
 func (c *connection) setLogLevel(ctx context.Context, r *clientRequest) {
 	level := wire.Text(wire.Members(r.params)["_meta"], wire.MetaLogLevel)
 	if level == "" || c.g.up.Shared || c.capability("logging") == nil {

@@ -25,7 +25,7 @@ type Upstream struct {
 	// Command is a program with its arguments, which speaks MCP over its stdin and stdout. The program is looked for
 	// in the PATH that it will have.
 	Command []string
-	// Dir is the working directory of Command. Default: that of this process.
+	// Dir is the working directory of Command. Default: this process's.
 	Dir string
 	// Env are variables of Command in addition to those that it inherits: PATH, HOME, USER, LOGNAME, SHELL, LANG,
 	// LANGUAGE, TZ, TMPDIR, those that begin with LC_, and those that PassEnv names. The values are templates that may

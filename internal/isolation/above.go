@@ -8,7 +8,7 @@ import (
 )
 
 // Movable returns the directories above what is masked, and above the file of this program, in which commands at the
-// least level can rename entries. What is masked stays masked, but the server no longer finds it by its name; and the
+// least level can rename entries. Masked paths stay masked, but the server no longer finds it by its name; and the
 // next start may find another program. The result is empty without a least level, since
 // requests then choose one that has no masks.
 func (c *Config) Movable() (dirs []string) {

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// As calls f with the rights of u to files, so that f finds no more than a command of u does. For a nil u, f has those
-// of the process. f must look at files only, and start no goroutine.
+// As calls f with the rights of u to files, so that f finds no more than a command of u does. For a nil u, f has the
+// credentials of the process. f must look at files only, and start no goroutine.
 func (u *User) As(f func() error) error {
 	if u == nil {
 		return f()

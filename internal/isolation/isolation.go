@@ -70,8 +70,8 @@ type Access struct {
 	// Writable are directories below which the command may write at the levels Landlock and Bubblewrap, beside its
 	// working directory and the temporary one. They are absolute and exist.
 	Writable []string `json:"writable,omitempty"`
-	// Readable are files and directories that the command may read at the levels Landlock and Bubblewrap, beside those
-	// of the system and the writable ones. They are absolute and exist.
+	// Readable are files and directories that the command may read at the levels Landlock and Bubblewrap, beside the
+	// system's and the writable ones. They are absolute and exist.
 	Readable []string `json:"readable,omitempty"`
 	// Hidden are absolute paths that the command does not get at.
 	Hidden []string `json:"hidden,omitempty"`
@@ -95,7 +95,7 @@ type Config struct {
 	Masks *Masks
 	// Offline takes the network from all commands.
 	Offline bool
-	// Directories are open to all commands, beside those of requests.
+	// Directories are open to all commands, beside the directories of requests.
 	Directories
 	// Tenants are open to the commands of single tenants in addition.
 	Tenants map[string]Directories
@@ -279,7 +279,7 @@ func (p *Plan) existing(path string) (real string) {
 	return real
 }
 
-// existing resolves the symbolic links of a path, of which the end need not exist.
+// existing resolves the symbolic links of a path, whose end need not exist.
 func existing(path string) string {
 	rest := ""
 	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {

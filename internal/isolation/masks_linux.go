@@ -58,8 +58,8 @@ func (m *Masks) Paths() []string {
 	return slices.Clone(m.paths)
 }
 
-// Current returns everything that is held and not removed, by the path that it has now. What has come to a path in the
-// meantime is held from now on.
+// Current returns everything that is held and not removed, by the path that it has now. Files that have come to a path
+// in the meantime are held from now on.
 func (m *Masks) Current() ([]Mask, error) {
 	if m == nil {
 		return nil, nil

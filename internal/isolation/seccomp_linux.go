@@ -27,7 +27,7 @@ var unavailable = []uint32{
 	unix.SYS_CLONE3, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 }
 
-// Offsets in struct seccomp_data; the last one is that of the lower half of the first argument.
+// Offsets in struct seccomp_data; the last one is the offset of the lower half of the first argument.
 const (
 	dataNumber   = 0
 	dataArch     = 4
@@ -37,7 +37,7 @@ const (
 // x32 marks numbers of the ABI of that name, which are calls of the same architecture on amd64.
 const x32 = 0x40000000
 
-// abi is the numbers of system calls of an architecture. Those of unavailable are the same everywhere.
+// abi is the numbers of system calls of an architecture. The numbers in unavailable are the same everywhere.
 type abi struct {
 	arch                    uint32
 	denied                  []uint32
@@ -177,7 +177,7 @@ func (b *block) search(cases []callCase, places []int) {
 	}
 }
 
-// filter returns the deny list as a BPF program, which nobody changes. Calls of a third architecture are refused.
+// filter returns the deny list as a BPF program, which is never changed. Calls of a third architecture are refused.
 var filter = sync.OnceValue(func() []unix.SockFilter {
 	program := append([]unix.SockFilter{load(dataArch)}, native.filter()...)
 	return append(append(program, compat.filter()...), refuse)

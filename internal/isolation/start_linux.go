@@ -22,7 +22,7 @@ const (
 
 // Start is os.StartProcess with the layers of the plan; a nil Plan has none. It supports Setsid, Setctty with Ctty 0,
 // Pdeathsig, UseCgroupFD and CgroupFD of attr.Sys; the error is errors.ErrUnsupported for other fields. attr.Env must
-// not be nil. The error is a *StepError if a layer failed, and otherwise as that of os.StartProcess.
+// not be nil. The error is a *StepError if a layer failed, and otherwise as os.StartProcess returns it.
 func (p *Plan) Start(path string, argv []string, attr *os.ProcAttr) (*os.Process, error) {
 	return p.startWith(path, argv, attr, false)
 }
@@ -206,7 +206,7 @@ func currentMask() *uint64 {
 // sigaction is the kernel's struct of that name, whose handler comes first.
 type sigaction struct{ handler, flags, restorer, mask uint64 }
 
-// defaultSignals takes our handlers from the child. What is ignored stays so.
+// defaultSignals takes our handlers from the child. Ignored signals stay ignored.
 func (p *program) defaultSignals() {
 	byDefault := address(p, new(sigaction))
 	for s := uintptr(1); s <= 64; s++ {

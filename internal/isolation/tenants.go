@@ -16,7 +16,7 @@ import (
 	"reprise/internal/durable"
 )
 
-// For is c for the commands of a tenant. The error is that of UserRange.User.
+// For is c for the commands of a tenant. It returns the same errors as UserRange.User.
 func (c *Config) For(tenant string) (Config, error) {
 	of := *c
 	of.Directories = c.Open(tenant)

@@ -14,7 +14,7 @@ import (
 	"reprise/internal/execution"
 )
 
-// checkArguments is middleware that refuses arguments in the terms of the tool, before the SDK does so in those of JSON
+// checkArguments is middleware that refuses arguments in the terms of the tool, before the SDK does so in terms of JSON
 // Schema. It takes what models send for what they mean: null for an argument that is not given, unless the tool takes
 // null, and JSON in a string, such as "30", where the tool takes no string.
 func (s *Server) checkArguments(next mcp.MethodHandler) mcp.MethodHandler {
@@ -34,8 +34,8 @@ func (s *Server) checkArguments(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// meant returns the arguments of a tool as they are meant, or an error that names a parameter. What is not an object is
-// left to the SDK.
+// meant returns the arguments of a tool as they are meant, or an error that names a parameter. Values that are no
+// object are left to the SDK.
 func meant(schema *jsonschema.Schema, arguments json.RawMessage) (json.RawMessage, error) {
 	given := membersOf(arguments)
 	if given == nil {

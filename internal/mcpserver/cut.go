@@ -65,7 +65,7 @@ func (c *clip) add(seq uint64, data []byte) {
 	}
 }
 
-// last returns the newest n bytes, of which there are more than limit in all.
+// last returns the newest n bytes of more than limit in all.
 func (c *clip) last(n int) []byte {
 	ordered := append(append([]byte{}, c.tail[c.at:]...), c.tail[:c.at]...)
 	if missing := n - len(ordered); missing > 0 { // the tail is not full: the rest is in the head

@@ -15,8 +15,8 @@ import (
 )
 
 // On version 2026-07-28 a server takes a disconnect for a cancellation: a connection that breaks and a person who stops
-// the call look the same. The run is cancelled, at once or after Options.CallGrace, and the next call of the same
-// sender is told which run that was. A run that is still going on then stays: the sender knows it and can cancel it.
+// the call look the same. The run is cancelled, at once or after Options.CallGrace, and the next answer to the same
+// sender names that run. A run that is still going on then stays: the sender knows it and can cancel it.
 
 const (
 	// maxCuts is how many runs of a sender are remembered, the newest ones, and maxCutSenders of how many senders.
@@ -25,7 +25,7 @@ const (
 	cutAge = time.Hour
 )
 
-// sender is whom a cut is told to.
+// sender is who gets the report of a cut.
 type sender struct {
 	tenant    reprise.Tenant
 	principal string
@@ -47,8 +47,8 @@ type cuts struct {
 	ending  sync.WaitGroup
 }
 
-// add remembers a run. With a grace, cancel is called when that is over, unless the sender was told before. Without
-// one, or if it returns false, the caller cancels the run.
+// add remembers a run. With a grace, cancel is called when that is over, unless the sender got the report before.
+// Without one, or if it returns false, the caller cancels the run.
 func (c *cuts) add(who sender, id string, grace time.Duration, cancel func()) (later bool) {
 	one := &cut{id: id, at: time.Now()}
 	c.mu.Lock()
@@ -75,7 +75,7 @@ func (c *cuts) add(who sender, id string, grace time.Duration, cancel func()) (l
 	return true
 }
 
-// cancel cancels a run, unless that was done, or the sender was told.
+// cancel cancels a run, unless that was done, or the sender got the report.
 func (c *cuts) cancel(one *cut) {
 	c.mu.Lock()
 	cancel := c.pending[one]
@@ -90,7 +90,7 @@ func (c *cuts) cancel(one *cut) {
 	}
 }
 
-// told is a run that a sender is told of. stays is true if it was not cancelled because of that.
+// told is a run that is reported to a sender. stays is true if it was not cancelled because of that.
 type told struct {
 	*cut
 	stays bool
@@ -114,7 +114,7 @@ func (c *cuts) take(who sender) (list []told) {
 	return list
 }
 
-// close cancels the runs in their grace, since nobody is left to tell.
+// close cancels the runs in their grace, since no sender is left.
 func (c *cuts) close() {
 	c.mu.Lock()
 	c.closed = true
@@ -165,7 +165,7 @@ func (s *Server) tellCuts(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// cutText tells a sender of a run. It is a content of its own, after the answer, which may be JSON.
+// cutText reports a run to a sender. It is a content of its own, after the answer, which may be JSON.
 func (s *Server) cutText(ctx context.Context, who sender, one told) string {
 	became := "was cancelled"
 	x, err := s.host.Show(ctx, who.tenant, one.id)

@@ -26,7 +26,7 @@
 // key attaches to the run that it started before.
 //
 // execute_code returns after wait_seconds even if the run continues, and get_execution_output waits for output, for the
-// end or for a match. So a model reads a long run in a few calls, none of which exceeds a client's timeout.
+// end or for a match. So a model reads a long run in a few calls that do not exceed a client's timeout.
 //
 // # What a model is shown
 //

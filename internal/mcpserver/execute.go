@@ -80,7 +80,7 @@ func (s *Server) execute(ctx context.Context, req *mcp.CallToolRequest,
 			"execution", id, "tenant", run.tenant, "error", err)
 	}
 	if cancels {
-		// Until the answer names the run, nobody could find it.
+		// Until the answer names the run, no client could find it.
 		defer context.AfterFunc(ctx, func() { s.leave(ctx, run.caller, id) })()
 	}
 	out, err := s.collect(ctx, run.tenant, id, limit, wait, s.watch(req, id))

@@ -113,7 +113,7 @@ const (
 	mostImageBytes = 1 << 20
 )
 
-// images are those of an answer. The text of the answer names all of them; see valueText.
+// images are the images of an answer. The text of the answer names all of them; see valueText.
 type images struct {
 	content []mcp.Content
 	bytes   int

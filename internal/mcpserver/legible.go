@@ -147,7 +147,7 @@ func isOdd(r rune, size int) bool { return r == 0 || r == utf8.RuneError && size
 // binary reports whether the output is shown as its size alone.
 func (l *legible) binary() bool { return mostlyOdd(l.odd, l.total) }
 
-// mostlyOdd reports whether so many bytes are not text that nobody can read it.
+// mostlyOdd reports whether so many bytes are not text that it is not legible.
 func mostlyOdd(odd, total int64) bool { return 4*odd > total }
 
 // isBinary is binary for data alone, whose last rune may be incomplete.

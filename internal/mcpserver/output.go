@@ -346,7 +346,7 @@ func (t *truncatedOutput) write(b *strings.Builder) {
 	}
 }
 
-// writeEnd writes the line that tells how to continue. It is short, because every answer contains it.
+// writeEnd writes the line that says how to continue. It is short, because every answer contains it.
 func (p *page) writeEnd(b *strings.Builder) {
 	f := &p.facts
 	switch {

@@ -213,7 +213,8 @@ func (st *runStatus) sentence() string {
 	return fmt.Sprintf("execution %s has ended: %s%s%s", st.ID, st.Outcome, took, where)
 }
 
-// killedNote says which background processes were ended with a run, or is "". commands are those of the first ones.
+// killedNote says which background processes were ended with a run, or is "". commands are the command lines of the
+// first ones.
 func killedNote(processes int, commands []string) string {
 	if processes == 0 {
 		return ""
@@ -232,7 +233,7 @@ func killedNote(processes int, commands []string) string {
 // shownCommand is how much of a command a line about a run has.
 const shownCommand = 80
 
-// line is a sentence about a run that tells it from others: what it runs, its session and its labels.
+// line is a sentence about a run that distinguishes it from others: what it runs, its session and its labels.
 func (st *runStatus) line() string {
 	what := st.Command
 	if what == "" {

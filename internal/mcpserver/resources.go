@@ -67,7 +67,7 @@ func (s *Server) linksTo(ctx context.Context, tenant reprise.Tenant, out *execut
 	return links
 }
 
-// byteRange is a range of bytes, of which the last is included.
+// byteRange is a range of bytes, with the last one.
 type byteRange struct{ first, last int64 }
 
 func (r byteRange) String() string { return fmt.Sprintf("%d-%d", r.first, r.last) }

@@ -38,7 +38,7 @@ type sandboxOutput struct {
 	HasMore    bool             `json:"has_more"`
 	Matched    bool             `json:"matched,omitempty"`
 	Truncated  *truncatedOutput `json:"truncated,omitempty"`
-	// Error is why it did not start, or that the event to go on from is gone; Code is then that of the errors.
+	// Error is why it did not start, or that the event to go on from is gone; Code is then the code of the errors.
 	Error string       `json:"error,omitempty"`
 	Code  problem.Code `json:"code,omitempty"`
 }

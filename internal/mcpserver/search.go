@@ -87,7 +87,7 @@ type found struct {
 	text     strings.Builder
 	on       string // the channel of the last line in text
 
-	lines, hidden int // that match; hidden are those of them which are not in text
+	lines, hidden int // that match; hidden are the ones that are not in text
 }
 
 // foundIn is the search in a channel.

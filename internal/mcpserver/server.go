@@ -29,7 +29,7 @@ import (
 // Options are the settings of a Server. The zero value of each field means its default.
 type Options struct {
 	// Identify returns the sender of a request: a tenant sees only its own executions, and tasks also belong to the
-	// principal. ctx is that of the handler. Default: the result of Options.Identify of mcphttp if the server is used
+	// principal. ctx is the handler's. Default: the result of Options.Identify of mcphttp if the server is used
 	// through Server.Backend; otherwise reprise.DefaultTenant and the user of the token of the request, or "".
 	Identify func(ctx context.Context, req mcp.Request) (tenant reprise.Tenant, principal string, err error)
 	// Principal returns the current permissions of the sender that Identify has returned. An error, such as
@@ -49,7 +49,7 @@ type Options struct {
 	// MaxBytes is how much output a call shows by default. Default: 30,000.
 	MaxBytes int
 	// CallGrace is how long the run of an execute_code goes on whose call was cut off on version 2026-07-28, which does
-	// not tell a cut from a cancellation. The next call of the same sender is told of the run, which then stays.
+	// not tell a cut from a cancellation. The next answer to the same sender names the run, which then stays.
 	// Default: the run is cancelled at once.
 	CallGrace time.Duration
 	// TaskAfter is the time after which a call of execute_code becomes a task, for clients that support tasks. Default:
@@ -76,7 +76,7 @@ type Server struct {
 	tasks *mcptask.Tasks
 	mcp   *mcp.Server
 
-	// schemas are those of the arguments of each tool.
+	// schemas are the schemas of the arguments of each tool.
 	schemas map[string]*jsonschema.Schema
 
 	opening sync.Mutex // of interpreters
@@ -127,7 +127,7 @@ func New(log *reprise.Log, host *execution.Host, opts *Options) (*Server, error)
 			RootsListChangedHandler: func(_ context.Context, req *mcp.RootsListChangedRequest) {
 				s.roots.Store(clientOf(req.Session), unknownRoot)
 			},
-			// what a tenant has run is nobody else's
+			// what a tenant has run belongs to it alone
 			SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" },
 		})
 	s.mcp.AddReceivingMiddleware(mcpguard.Panics(s.opts.Logger), offered, codes, s.checkArguments, s.tellCuts)

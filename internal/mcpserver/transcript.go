@@ -75,7 +75,7 @@ func (t *transcript) add(channel string, seq uint64, data []byte) {
 	v.legible.take(seq, data, t.emit)
 }
 
-// turnTo ends the output of the other channel, and begins that of channel.
+// turnTo ends the output of the other channel, and begins the output of channel.
 func (t *transcript) turnTo(channel string, seq uint64) {
 	t.finish()
 	if t.on != "" || channel == execution.Stderr {

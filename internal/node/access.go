@@ -24,7 +24,7 @@ func challenged(issuers *oidc.Verifier, r *http.Request, who *identity.Principal
 }
 
 // allowTools refuses messages for which a token has too few scopes, so that the client can get another one (step-up).
-// Principals without an issuer get no other: the tool tells them.
+// Principals without an issuer get no other: the tool names them.
 func (n *Node) allowTools(gate *identity.Gate) func(*http.Request, []mcphttp.Message) error {
 	if n.issuers == nil {
 		return nil

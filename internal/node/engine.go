@@ -132,7 +132,7 @@ func openLogins(ctx context.Context, n *Node) (err error) {
 	return nil
 }
 
-// openGate opens what tells who sends a request.
+// openGate opens what identifies the senders of requests.
 func openGate(_ context.Context, n *Node) error {
 	verifier, access := n.verifier, identity.Options{}
 	if n.logins != nil {

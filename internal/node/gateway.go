@@ -38,7 +38,7 @@ type Upstreams struct {
 // GatewayQuotas are the quotas that a gateway counts.
 var GatewayQuotas = []quota.Name{quota.Streams, quota.Bytes, quota.Sessions, quota.Requests, quota.Calls}
 
-// passScopes are those of an endpoint of a gateway, whose tools are not ours.
+// passScopes are the scopes of an endpoint of a gateway, whose tools are not ours.
 var passScopes = oidc.PathScopes{First: []identity.Scope{identity.ScopeRun}, All: []identity.Scope{identity.ScopeRun}}
 
 // Gateway opens a server in front of other MCP servers, or nothing.

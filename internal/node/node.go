@@ -90,7 +90,7 @@ type Options struct {
 	Faces map[string]string
 
 	// MCPVersions are the versions of the Model Context Protocol that are served over HTTP, and ResponseAge is the age
-	// at which a response to a call is closed, to be resumed. Defaults: those of mcphttp. CallGrace is how long a run
+	// at which a response to a call is closed, to be resumed. Defaults: mcphttp's. CallGrace is how long a run
 	// goes on whose call was cut off on version 2026-07-28. Default: not at all.
 	MCPVersions            []string
 	ResponseAge, CallGrace time.Duration
@@ -110,13 +110,13 @@ type Options struct {
 	MaxBytes  int
 	// Upstreams are the settings of [Gateway].
 	Upstreams Upstreams
-	// RelayTo are the settings of [Relay], and Relays those of the relays of [Serve], each with its Mount.
+	// RelayTo are the settings of [Relay], and Relays the settings of the relays of [Serve], each with its Mount.
 	RelayTo relay.Options
 	Relays  []relay.Options
 
 	Version string
 	Logger  *slog.Logger
-	// LogRequests says of which requests a line is logged.
+	// LogRequests selects the requests that are logged.
 	LogRequests httpserver.Requests
 }
 
@@ -169,7 +169,7 @@ type Node struct {
 	relays    []*relay.Relay
 	webhooks  *webhook.Hooks
 	schedules *schedule.Schedules
-	routes    []web.Part // in addition to those of the API
+	routes    []web.Part // in addition to the API's
 
 	closers []func() error
 }

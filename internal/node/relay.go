@@ -125,7 +125,7 @@ func (p relayPart) pass(x *web.Exchange) error {
 	}
 	r.URL.RawQuery = x.R.URL.RawQuery
 	h := x.W.Header()
-	for _, name := range slices.Collect(maps.Keys(h)) { // those of our own answers
+	for _, name := range slices.Collect(maps.Keys(h)) { // the headers of our own answers
 		if name != httpserver.RequestIDHeader && !strings.HasPrefix(name, "Access-Control-") {
 			delete(h, name)
 		}

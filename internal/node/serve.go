@@ -23,7 +23,7 @@ import (
 	"reprise/internal/upkeep"
 )
 
-// toolScopes are those of the endpoint /mcp: what a client begins with, and what it may come back for.
+// toolScopes are the scopes of the endpoint /mcp: what a client begins with, and what it may come back for.
 var toolScopes = oidc.PathScopes{
 	First: []identity.Scope{identity.ScopeRead, identity.ScopeRun},
 	All:   []identity.Scope{identity.ScopeRead, identity.ScopeRun, identity.ScopeControl},
@@ -54,7 +54,7 @@ func openHost(ctx context.Context, n *Node) (err error) {
 		return err
 	}
 	opts.Isolation = n.isolation
-	if _, base := storeurl.Split(n.Store); base != "memory:" { // else nobody could read what outlives this server
+	if _, base := storeurl.Split(n.Store); base != "memory:" { // else no server could read what outlives this one
 		opts.RunsDir = filepath.Join(n.dir.Path, datadir.RunsDir)
 	}
 	opts.Secrets = filepath.Join(n.Secrets, datadir.NamedDir)
@@ -153,7 +153,7 @@ func openFiles(_ context.Context, n *Node) error {
 
 // openRoster lists the replicas of the store.
 func openRoster(_ context.Context, n *Node) error {
-	host, log := n.host, n.log // a late call must not see those of a later try
+	host, log := n.host, n.log // a late call must not see the fields of a later try
 	about := roster.About{URL: n.front.url(), Version: n.Version, Started: time.Now()}
 	replicas := roster.New(roster.Options{
 		Replica: n.member, Name: n.Options.Replica, Logger: n.Logger,
@@ -209,7 +209,7 @@ func openAPI(_ context.Context, n *Node) error {
 // Healthy returns nil if the server answers /healthz.
 func (n *Node) Healthy(ctx context.Context) error { return n.front.healthy(ctx) }
 
-// Serve answers requests until please is done or the server is drained, and then stops: readers are told to come back,
+// Serve answers requests until please is done or the server is drained, and then stops: readers are asked to come back,
 // and running commands are left to their supervisors, unless they are to be ended or now is done. With
 // Options.DrainFor, it drains before that.
 func (n *Node) Serve(please, now context.Context, endExecutions bool) error {
@@ -270,8 +270,8 @@ func (n *Node) stop(now context.Context, endExecutions, takenOver bool) error {
 // once the server stops. Readers are let go at once.
 const answerTimeout = 5 * time.Second
 
-// shutdown closes the listener and waits for requests to be answered. Those who
-// do not let go are cut off.
+// shutdown closes the listener and waits for requests to be answered. Connections that
+// do not finish in time are closed.
 func (n *Node) shutdown(now context.Context) error {
 	ctx, cancel := context.WithTimeout(now, answerTimeout)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// NotifySystemd tells the service manager of our state, if it has asked for that; see sd_notify(3).
+// NotifySystemd reports our state to the service manager, if it has asked for that; see sd_notify(3).
 func NotifySystemd(logger *slog.Logger, state string) {
 	socket := os.Getenv("NOTIFY_SOCKET")
 	if socket == "" {
@@ -42,8 +42,8 @@ func WatchdogPeriod() (time.Duration, error) {
 	return time.Duration(micros) * time.Microsecond, nil
 }
 
-// FeedWatchdog tells the service manager twice a period that we work, as long as healthy says so, until stop is called.
-// A server that does not answer within the period is ended and started again by the service manager.
+// FeedWatchdog reports to the service manager twice a period that we work, as long as healthy says so, until stop is
+// called. A server that does not answer within the period is ended and started again by the service manager.
 func FeedWatchdog(logger *slog.Logger, period time.Duration, healthy func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var feeding sync.WaitGroup

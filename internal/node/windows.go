@@ -191,8 +191,8 @@ type secretive struct {
 	next *http.Transport
 }
 
-// RoundTrip implements http.RoundTripper. Where there is no secret yet nothing was sent, as if nobody listened. A body
-// is sent when the server asks for it: a connection that was made to a process about to die breaks before that.
+// RoundTrip implements http.RoundTripper. Where there is no secret yet nothing was sent, as if no program listened. A
+// body is sent when the server asks for it: a connection that was made to a process about to die breaks before that.
 func (s *secretive) RoundTrip(r *http.Request) (*http.Response, error) {
 	secret, err := durable.ReadSecret(s.path)
 	if err != nil {

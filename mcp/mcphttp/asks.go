@@ -56,7 +56,7 @@ func (s *Session) deliverAnswer(ctx context.Context, m *Message) error {
 		return nil
 	}
 	var seen string
-	_ = json.Unmarshal([]byte(m.ID), &seen) // a number is none of ours
+	_ = json.Unmarshal([]byte(m.ID), &seen) // a number is not one of ours
 	exchange, _, _ := strings.Cut(seen, ".")
 	if !isExchange(exchange) {
 		return nil

@@ -84,8 +84,8 @@ type callConn struct {
 	x  *Exchange
 	id string
 
-	// connected is closed when the SDK has connected. What is read before may be handled with a session that is not
-	// complete: server/discover then names versions that we do not serve.
+	// connected is closed when the SDK has connected. Messages that are read before may be handled with a session that
+	// is not complete: server/discover then names versions that we do not serve.
 	connected chan struct{}
 
 	answered chan struct{} // closed when each request has its answer or, without requests, when all was read

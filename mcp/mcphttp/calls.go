@@ -79,7 +79,7 @@ type CallPage struct {
 
 // Calls lists the kept calls of a session: at most limit of them, 1 to 1,000, after the Next of the previous page.
 // Calls that were answered at once, or whose retention has ended, are not kept. A page may be shorter although more
-// calls follow. The errors are those of SessionInfo.
+// calls follow. It returns the same errors as SessionInfo.
 func (h *Handler) Calls(ctx context.Context, tenant reprise.Tenant, session string, limit int, after string) (
 	CallPage, error,
 ) {

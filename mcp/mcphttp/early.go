@@ -23,12 +23,12 @@ type early struct {
 	json  bool // a response that is all there is needs no stream
 	quick bool // the response is all there is
 	over  bool // decided is closed
-	// out receives the messages once there is a stream. Without a stream, gone is true if nobody reads, and failed is
-	// the reason why there will be none.
+	// out receives the messages once there is a stream. Without a stream, gone is true if no client reads, and failed
+	// is the reason why there will be none.
 	out    *outlet
 	gone   bool
 	failed error
-	// closing is set when the connection is to be closed. retry is then the wait that the client is told.
+	// closing is set when the connection is to be closed. retry is then the wait that the client is asked for.
 	closing bool
 	retry   time.Duration
 }
@@ -147,7 +147,7 @@ func (e *early) promote(out *outlet, n int) error {
 	return nil
 }
 
-// giveUp records that there will be no stream, because nobody reads, or because of err.
+// giveUp records that there will be no stream, because no client reads, or because of err.
 func (e *early) giveUp(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

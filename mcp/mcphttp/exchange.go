@@ -31,7 +31,7 @@ type Exchange struct {
 	// Tenant and Principal identify the caller; see Options.Identify.
 	Tenant    reprise.Tenant
 	Principal string
-	// Request is the HTTP request. Its body has been read, and its context is not that of Serve.
+	// Request is the HTTP request. Its body has been read, and its context is not the one that Serve has.
 	Request *http.Request
 
 	h    *Handler

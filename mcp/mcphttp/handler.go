@@ -53,9 +53,9 @@ type Options struct {
 	// loopback if the request came in over loopback, and any otherwise.
 	AllowedHosts []string
 	// AllowedOrigins are origins, such as "https://example.com", whose pages may send requests. Requests
-	// without Origin are always accepted. Default: the origins whose host is that of the request.
+	// without Origin are always accepted. Default: origins with the host of the request.
 	AllowedOrigins []string
-	// Retry is how long clients are told to wait before they reconnect. Default: 1 s.
+	// Retry is how long clients are asked to wait before they reconnect. Default: 1 s.
 	Retry time.Duration
 	// KeepAlive is the silence after which a comment is sent. Default: 15 s.
 	KeepAlive time.Duration
@@ -249,7 +249,7 @@ func (h *Handler) enter() bool {
 const closeWait = 5 * time.Second
 
 // Close ends all calls: each is answered with the response of the backend, or with an error. Then Close ends all
-// connections, and tells the clients to reconnect. If a call cannot be answered within a few seconds, the next process
+// connections, and asks the clients to reconnect. If a call cannot be answered within a few seconds, the next process
 // answers it with an error. Later requests are refused. Closing again does nothing.
 func (h *Handler) Close() error {
 	h.mu.Lock()

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// The headers in which version 2026-07-28 repeats parts of the body of a request. The rules are those of its section
-// "Request Metadata".
+// The headers in which version 2026-07-28 repeats parts of the body of a request. The rules are in its section "Request
+// Metadata".
 
 // The keys of _meta.
 const (

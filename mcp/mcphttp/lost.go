@@ -91,7 +91,7 @@ func (h *Handler) attendLost() {
 			next = scanRetry
 		}
 		if h.opts.Replica == nil && next == scanEvery {
-			return // nobody else can die
+			return // no other server can die
 		}
 		select {
 		case <-left:

@@ -15,7 +15,8 @@ type SessionInfo struct {
 	// ID names the session. To know it is not enough to use it: its principal must be the same.
 	ID        string
 	Principal string
-	// Client and ClientVersion are the name and version that the client has sent. Version is that of the protocol.
+	// Client and ClientVersion are the name and version that the client has sent. Version is the version of the
+	// protocol.
 	Client, ClientVersion, Version string
 	// Created and Used are when the session was opened and when it was used last, give or take a part of
 	// Options.SessionIdle if another replica has it.
@@ -35,7 +36,7 @@ type SessionPage struct {
 
 // Sessions lists the sessions of a tenant that have not ended: at most limit of them, 1 to 1,000, after the Next of the
 // previous page. A page may be shorter although more sessions follow. Sessions lists all streams of the tenant to count
-// those of each session.
+// them for each session.
 func (h *Handler) Sessions(ctx context.Context, tenant reprise.Tenant, limit int, after string) (SessionPage, error) {
 	listed, err := h.log.List(ctx, reprise.ListQuery{Tenant: tenant, Namespace: h.states, Limit: limit, After: after})
 	if err != nil {
@@ -77,8 +78,8 @@ func (h *Handler) SessionInfo(ctx context.Context, tenant reprise.Tenant, id str
 	return h.describe(ctx, &state, used)
 }
 
-// EndSession ends a session and notifies its client on the stream of the session as a whole. The errors are those of
-// SessionInfo.
+// EndSession ends a session and notifies its client on the stream of the session as a whole. It returns the same errors
+// as SessionInfo.
 func (h *Handler) EndSession(ctx context.Context, tenant reprise.Tenant, id string) error {
 	if _, err := h.stateOf(ctx, tenant, id); err != nil {
 		return err
@@ -107,7 +108,7 @@ type sessionUsage struct {
 	bytes            int64
 }
 
-// usage returns the space that the streams of a tenant use, by session, or that of one session if id is not "".
+// usage returns the space that the streams of a tenant use, by session, or of one session if id is not "".
 func (h *Handler) usage(ctx context.Context, tenant reprise.Tenant, id string) (map[string]sessionUsage, error) {
 	used := map[string]sessionUsage{}
 	q := reprise.ListQuery{Tenant: tenant, Namespace: h.streams, Limit: 1000}

@@ -94,7 +94,7 @@ type live struct {
 	queue [][]byte
 	bytes int
 	ended bool          // the last message is queued
-	gone  bool          // nobody reads any more
+	gone  bool          // no client reads any more
 	more  chan struct{} // holds one when the queue has grown
 }
 
@@ -176,7 +176,7 @@ func (h *Handler) answerLive(w http.ResponseWriter, r *http.Request, l *live, wh
 
 // liveResponse is a stream of messages without ids.
 type liveResponse struct {
-	sseloop.Conn // of which the loop is not used: what is sent is in no stream
+	sseloop.Conn // whose loop is not used: what is sent is in no stream
 	w            http.ResponseWriter
 	begun        bool
 	buf          []byte

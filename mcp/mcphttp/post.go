@@ -237,7 +237,7 @@ func (s *Session) keepCall(ctx context.Context, x *Exchange, e *early) (*reprise
 		return nil, err
 	}
 	out := newOutlet(s.h.storing, stream, owner, func(err error) {
-		x.end(err) // there is nobody left to work for
+		x.end(err) // there is no client left to work for
 		s.h.opts.Logger.Error("the answer to an MCP request is lost",
 			"session", s.ID, "tenant", s.Tenant, "stream", x.name, "error", err)
 	})

@@ -30,7 +30,7 @@ type response struct {
 	known time.Time // when it was asked last who the client is
 
 	retryMu sync.Mutex
-	retry   time.Duration // what the client is told as the connection is closed
+	retry   time.Duration // the pause that the client gets as the connection is closed
 }
 
 // Why a response ends before its stream.
@@ -137,7 +137,7 @@ func (s *Session) responseAge() time.Duration {
 	return 45 * time.Second
 }
 
-// begin sends the head of the response, and what tells the client how to come back.
+// begin sends the head of the response, and how the client can come back.
 func (r *response) begin() {
 	setStreamHeader(r.w.Header())
 	r.Begin()
@@ -180,7 +180,7 @@ func (r *response) Gap(refused *reprise.WindowError, at reprise.Cursor) {
 		refused.Reason, at.Seq-min(from, at.Seq), refused.TakenBack(), r.form.eventID(at)))
 }
 
-// Finish implements sseloop.Handler. It tells a client when to reconnect.
+// Finish implements sseloop.Handler. It sends a client the pause before it reconnects.
 func (r *response) Finish(why error) {
 	if !errors.Is(why, reprise.ErrEnded) && r.life.Err() == nil {
 		r.h.opts.Logger.Warn("an MCP connection is closed", "session", r.s.ID, "stream", r.form.exchange, "error", why)

@@ -182,7 +182,7 @@ func sdkState(x *Exchange) (*mcp.ServerSessionState, error) {
 	}
 	state, err := sessionStateOf(x.Session)
 	if err == nil && slices.ContainsFunc(x.Messages, func(m Message) bool { return m.Method == noteInitialized }) {
-		state.InitializedParams = nil // the SDK is about to be told
+		state.InitializedParams = nil // the SDK is about to be notified
 	}
 	return state, err
 }
@@ -193,7 +193,7 @@ func sessionStateOf(s *Session) (*mcp.ServerSessionState, error) {
 	if err := json.Unmarshal(state.Initialize, init); err != nil {
 		return nil, fmt.Errorf("the client's description of itself: %w", err)
 	}
-	init.ProtocolVersion = state.Version // which the SDK takes for that of the session
+	init.ProtocolVersion = state.Version // which the SDK takes for the one that the session has
 	if init.Capabilities != nil {
 		if err := setRoots(init.Capabilities, state.Initialize); err != nil {
 			return nil, err

@@ -23,7 +23,7 @@ type sessionKey struct {
 }
 
 const (
-	// stateKept is the number of kept states of a session, of which the newest is valid.
+	// stateKept is the number of kept states of a session. The newest one is valid.
 	stateKept = 4
 	// endedKept is how long the state of an ended session is kept.
 	endedKept = time.Minute
@@ -77,7 +77,7 @@ func (h *Handler) keep(ctx context.Context, s *Session, state sessionState) erro
 	return nil
 }
 
-// session finds a session. The error is errNoSession, or that of the Log.
+// session finds a session. The error is errNoSession, or comes from the Log.
 func (h *Handler) session(ctx context.Context, tenant reprise.Tenant, principal, id string) (*Session, error) {
 	if len(id) != sessionName || !isRandomText(id) {
 		return nil, errNoSession
@@ -289,7 +289,7 @@ func (h *Handler) drop(s *Session) {
 	}
 }
 
-// detach tells the backend once no Serve is running.
+// detach notifies the backend once no Serve is running.
 func (s *Session) detach() {
 	s.serving.Wait()
 	s.h.backend.Detach(s)

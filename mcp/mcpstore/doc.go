@@ -13,8 +13,8 @@
 // # When the store fails
 //
 // The Go SDK numbers the events of a stream itself, and it counts a message that could not be stored. Its numbers would
-// then differ from those of a simple store, and a later message would be lost. With this package a number never shifts:
-// message i of a stream is event i+1.
+// then differ from the numbers of a simple store, and a later message would be lost. With this package a number never
+// shifts: message i of a stream is event i+1.
 //
 //   - If the store is unavailable during an append, the message stays in memory and Append returns. Messages are stored
 //     in order once the store is back, each once, by an idempotent producer. Until then a resume gets them from memory.
@@ -29,9 +29,9 @@
 // # How long streams are kept
 //
 // These streams have no end, so the Log does not sweep them; this package does. A stream whose last message is a
-// response is removed Options.Retention.MaxAge after it, by default 1 hour. Any other stream, such as that of a running
-// call, is kept while its session is open in this process, and otherwise until Options.MaxSilence after its last
-// message.
+// response is removed Options.Retention.MaxAge after it, by default 1 hour. Any other stream, such as the stream of a
+// running call, is kept while its session is open in this process, and otherwise until Options.MaxSilence after its
+// last message.
 //
 // # Limitations
 //

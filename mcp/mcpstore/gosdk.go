@@ -20,7 +20,7 @@ var _ mcp.EventStore = (*EventStore)(nil)
 // One store serves any number of servers and sessions. opts may be nil.
 func New(log *reprise.Log, opts *Options) *EventStore { return &EventStore{newKeeper(log, opts)} }
 
-// Open implements mcp.EventStore. It returns when the stream is kept; the error is that of the Log.
+// Open implements mcp.EventStore. It returns when the stream is kept; the error comes from the Log.
 func (s *EventStore) Open(ctx context.Context, sessionID, streamID string) error {
 	_, err := s.open(ctx, ref{sessionID, streamID})
 	return err
@@ -61,7 +61,7 @@ func (s *EventStore) After(ctx context.Context, sessionID, streamID string, inde
 // errStop ends a replay when the caller stops the iteration.
 var errStop = errors.New("stop")
 
-// purged is err, which wraps mcp.ErrEventsPurged as well if it tells of events that are not kept any more.
+// purged is err, which wraps mcp.ErrEventsPurged as well if events are not kept any more.
 func purged(err error) error {
 	if window, ok := errors.AsType[*reprise.WindowError](err); ok && window.Reason == reprise.CursorExpired {
 		return fmt.Errorf("%w: %w", mcp.ErrEventsPurged, err)

@@ -27,9 +27,9 @@ func NewForMCPGo(log *reprise.Log, opts *Options) *MCPGoEventStore {
 }
 
 // StoreEvent implements server.EventStore. It returns the id of the message when the message is kept, or when it is
-// pending in memory because the store is unavailable; see "When the store fails" in the package
-// documentation. It blocks as EventStore.Append does. The error says that the message was lost, or is that of a Log
-// that cannot create the stream. message is copied.
+// pending in memory because the store is unavailable; see "When the store fails" in the package documentation. It
+// blocks as EventStore.Append does. The error says that the message was lost, or comes from a Log that cannot create
+// the stream. message is copied.
 func (s *MCPGoEventStore) StoreEvent(
 	ctx context.Context, sessionID, streamID string, message json.RawMessage,
 ) (string, error) {

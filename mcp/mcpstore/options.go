@@ -13,7 +13,7 @@ type Options struct {
 	// other streams should not be shared. Default: reprise.DefaultTenant.
 	Tenant reprise.Tenant
 	// Retention limits each stream. MaxAge counts from the last message, and its default is 1 hour; the other defaults
-	// are those of the Log.
+	// are the Log's.
 	Retention reprise.Retention
 	// MaxSilence is how long a stream is kept whose last message is not a response, if its session is not open
 	// in this process. Default: 24 hours, and no less than Retention.MaxAge.

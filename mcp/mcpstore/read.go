@@ -131,7 +131,7 @@ func (k *keeper) events(
 	return nil
 }
 
-// yieldError wraps what the one says to whom events are handed out, which is never tried again.
+// yieldError wraps an error of the function that gets the events, which is never called again.
 type yieldError struct{ error }
 
 func (e yieldError) Unwrap() error { return e.error }

@@ -11,7 +11,7 @@ type room struct {
 
 	mu      sync.Mutex
 	used    int64
-	changed chan struct{} // closed when there is more; nil while nobody waits
+	changed chan struct{} // closed when there is more; nil while no goroutine waits
 }
 
 // take takes n bytes, and waits for them up to wait.

@@ -30,7 +30,7 @@ func (k *keeper) sweepEvery() {
 }
 
 // Sweep removes expired streams and returns their number; see "How long streams are kept" in the package
-// documentation. It also runs by itself every Options.SweepEvery. The error is that of the Log; the next sweep removes
+// documentation. It also runs by itself every Options.SweepEvery. The error comes from the Log; the next sweep removes
 // the remaining streams.
 func (k *keeper) Sweep(ctx context.Context) (removed int, err error) {
 	k.dropIdle(ctx)
@@ -134,7 +134,7 @@ func (k *keeper) used() map[reprise.StreamKey]bool {
 	return used
 }
 
-// lastMessage tells of the last message of a stream that has one.
+// lastMessage describes the last message of a stream that has one.
 func lastMessage(ctx context.Context, s *reprise.Stream, info *reprise.StreamInfo) (
 	at time.Time, isResponse bool, err error,
 ) {

@@ -14,9 +14,9 @@ import (
 // The types of events.
 const (
 	typeMessage = reprise.TypeMessage
-	// typePrime is that of an event without data, which only has a number.
+	// typePrime is the type of an event without data, which only has a number.
 	typePrime = "prime"
-	// typeLost is that of an event in the place of a message that could not be kept.
+	// typeLost is the type of an event in the place of a message that could not be kept.
 	typeLost = "lost"
 )
 
@@ -27,7 +27,7 @@ const (
 	maxBatch, maxBatchBytes = 256, 1 << 20
 )
 
-// errRetired is that of a writer in whose place there may be another.
+// errRetired is the error of a writer in whose place there may be another.
 var errRetired = errors.New("retired")
 
 // item is a message that waits for the store, or a run of messages that are lost.
@@ -60,7 +60,7 @@ type writer struct {
 	attempt int
 	// trim is the seq before which there is a message that was lost; 0 if none is to be trimmed.
 	trim  uint64
-	dirty bool  // the keeper's flushDirty stores the pending, nobody else
+	dirty bool  // only the keeper's flushDirty stores the pending
 	gone  error // why there is nothing to be appended to
 	last  time.Time
 }
@@ -152,7 +152,7 @@ func mayPass(err error) bool {
 }
 
 // flush stores what is pending. One goroutine at a time calls it. An error that may pass leaves the rest pending; any
-// other tells that a message was lost, or all of them with their stream.
+// other means that a message was lost, or all of them with their stream.
 func (w *writer) flush() error {
 	var lost error
 	for {

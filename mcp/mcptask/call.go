@@ -29,7 +29,7 @@ func FromContext(ctx context.Context) *Task {
 
 // Begin turns the call whose handler has ctx into a task, if it is not one yet. From then on the client polls for the
 // result, and its disconnect does not cancel ctx. Begin returns nil if the client has not declared the extension or the
-// tool is not supported; the handler then continues as usual. The error is that of the Log, or the cause if ctx is
+// tool is not supported; the handler then continues as usual. The error comes from the Log, or is the cause if ctx is
 // cancelled.
 func Begin(ctx context.Context) (*Task, error) {
 	c, _ := ctx.Value(callKey{}).(*call)
@@ -40,7 +40,7 @@ func Begin(ctx context.Context) (*Task, error) {
 }
 
 // Note stores a value, as JSON, which Tool.Resume gets if the server dies. If the call whose handler has ctx is not a
-// task yet, the value is stored with the task that it becomes. Clients do not see it. The error is that of the Log.
+// task yet, the value is stored with the task that it becomes. Clients do not see it. The error comes from the Log.
 func Note(ctx context.Context, value any) error {
 	c, _ := ctx.Value(callKey{}).(*call)
 	if c == nil {
@@ -67,7 +67,7 @@ type call struct {
 	tasks *Tasks
 	who   identity
 	tool  string
-	// ctx is that of the handler. stay keeps it from ending with the request; it reports false if it has.
+	// ctx is the handler's. stay keeps it from ending with the request; it reports false if it has.
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	stay   func() bool
@@ -176,7 +176,7 @@ func (c *call) begin(ctx context.Context) (*Task, error) {
 			return nil, err
 		}
 	}
-	if !c.stay() { // nobody is there to be told the id
+	if !c.stay() { // no client is there to get the id
 		c.tasks.drop(task)
 		return nil, context.Cause(ctx)
 	}

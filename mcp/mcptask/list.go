@@ -11,7 +11,7 @@ import (
 	"reprise/internal/listing"
 )
 
-// TaskInfo describes a task to those who operate the server.
+// TaskInfo describes a task to operators of the server.
 type TaskInfo struct {
 	ID string
 	// Tool is the tool whose call became the task, Principal the one who called it.
@@ -52,7 +52,7 @@ const (
 )
 
 // List lists the tasks of a tenant, including those that have ended and are kept. The error is reprise.ErrInvalid for
-// an invalid limit or After, or that of the Log. A search for the tasks of few principals reads the whole list.
+// an invalid limit or After, or comes from the Log. A search for the tasks of few principals reads the whole list.
 func (t *Tasks) List(ctx context.Context, tenant reprise.Tenant, q TaskQuery) (TaskPage, error) {
 	if q.Limit == 0 {
 		q.Limit = defaultLimit
@@ -95,8 +95,8 @@ func (t *Tasks) matching(q *TaskQuery) func(*reprise.StreamInfo) (string, bool) 
 	}
 }
 
-// Show describes a task. The error is reprise.ErrNotFound or reprise.ErrExpired if the tenant has no such task, or that
-// of the Log.
+// Show describes a task. The error is reprise.ErrNotFound or reprise.ErrExpired if the tenant has no such task, or
+// comes from the Log.
 func (t *Tasks) Show(ctx context.Context, tenant reprise.Tenant, id string) (TaskInfo, error) {
 	stream, err := t.streamOf(ctx, tenant, id)
 	if err != nil {
@@ -113,7 +113,7 @@ func (t *Tasks) streamOf(ctx context.Context, tenant reprise.Tenant, id string) 
 }
 
 // Cancel asks the handler of a task to stop, as tasks/cancel of its client does. It does not wait, and does nothing if
-// the task has ended. The errors are those of Show.
+// the task has ended. It returns the same errors as Show.
 func (t *Tasks) Cancel(ctx context.Context, tenant reprise.Tenant, id string) error {
 	stream, err := t.streamOf(ctx, tenant, id)
 	if err != nil {

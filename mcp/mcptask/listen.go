@@ -31,7 +31,7 @@ type listening struct {
 	once  sync.Once
 }
 
-// listened is a task that a client wants to be told of.
+// listened is a task whose changes a client wants.
 type listened struct {
 	id     string
 	stream *reprise.Stream
@@ -162,7 +162,7 @@ func (t *Tasks) send(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// acknowledge sends params with the tasks that the client will be told of.
+// acknowledge sends params with the tasks whose changes the client will get.
 func (l *listening) acknowledge(ctx context.Context, params mcp.Params) error {
 	text, err := json.Marshal(params)
 	if err != nil {
@@ -196,7 +196,7 @@ func (l *listening) notify(ctx context.Context, method string, params any) error
 	return l.out.notify(ctx, message)
 }
 
-// tell tells of all tasks until ctx is done, after the acknowledgement.
+// tell reports changes of all tasks until ctx is done, after the acknowledgement.
 func (t *Tasks) tell(ctx context.Context, l *listening) {
 	select {
 	case <-l.acked:
@@ -214,7 +214,7 @@ func (t *Tasks) tell(ctx context.Context, l *listening) {
 	each.Wait()
 }
 
-// tellOf tells how a task is now, and of each change, until it has ended.
+// tellOf reports the state of a task, and each change, until it has ended.
 func (t *Tasks) tellOf(ctx context.Context, l *listening, task *listened) {
 	reader, err := task.stream.Reader(ctx, reprise.Earliest())
 	if err == nil {
@@ -246,7 +246,7 @@ func (l *listening) follow(ctx context.Context, reader *reprise.Reader, id strin
 		case err != nil:
 			return err
 		case more:
-			continue // of what is there only how it is in the end is told
+			continue // of the kept changes only the last one is reported
 		}
 		if news {
 			news = false

@@ -61,7 +61,7 @@ func (t *Tasks) attendLost() {
 			next = scanRetry
 		}
 		if t.opts.Replica == nil && next == scanEvery {
-			return // nobody else can die
+			return // no other server can die
 		}
 		select {
 		case <-t.left:
@@ -149,7 +149,7 @@ func ignoreOver(err error) error {
 	return err
 }
 
-// isDead reports whether nobody runs what that server has begun.
+// isDead reports whether no process runs what that server has begun.
 func (t *Tasks) isDead(server string) bool {
 	if t.opts.Replica == nil {
 		return server != t.name

@@ -11,7 +11,7 @@ import (
 )
 
 // takerID is the id of the idempotent producer with which servers take over a task. Its epoch is the number of the
-// takeover, so that of several servers that try the same one the first has it, and the others get a duplicate.
+// takeover, so that the first of several servers that try the same one has it, and the others get a duplicate.
 const takerID = "server"
 
 // resume takes over a task whose server has died, and continues it in the background. It does nothing if another server

@@ -51,7 +51,7 @@ type Task struct {
 	asked  map[string]chan json.RawMessage
 }
 
-// create makes a task, which is kept when it returns. Nobody follows it yet.
+// create makes a task, which is kept when it returns. No goroutine follows it yet.
 func (t *Tasks) create(ctx context.Context, who identity, tool string, cancel context.CancelCauseFunc) (*Task, error) {
 	server, err := t.server()
 	if err != nil {
@@ -71,7 +71,7 @@ func (t *Tasks) create(ctx context.Context, who identity, tool string, cancel co
 	t.mu.Lock()
 	task.resumable = t.tools[tool].Resume != nil
 	t.mu.Unlock()
-	if err := t.enter(task); err != nil { // before it is in the store, so that it is not taken for one that nobody runs
+	if err := t.enter(task); err != nil { // before it is in the store, where it could be taken for a lost one
 		return nil, err
 	}
 	task.stream, _, err = t.log.Create(ctx, t.key(who.tenant, task.ID), reprise.StreamConfig{
@@ -98,7 +98,7 @@ func (t *Tasks) enter(task *Task) error {
 	return nil
 }
 
-// drop removes a task that nobody was told of.
+// drop removes a task whose id no client has.
 func (t *Tasks) drop(task *Task) {
 	if err := t.log.Remove(t.storing, task.stream.Key()); err != nil {
 		t.opts.Logger.Warn("an unused MCP task could not be removed", "task", task.ID, "error", err)
@@ -146,7 +146,7 @@ func (task *Task) change(ctx context.Context, edit func(*stateEvent)) error {
 // Ask asks the client, and waits until all requests are answered. Meanwhile the status of the task is input_required.
 // The handler chooses the keys of the requests, and the answers have the same keys; if a key was used before, the
 // client sees another one. Each answer has the type that belongs to its request, such as *mcp.ElicitResult for
-// *mcp.ElicitParams. The error is that of the Log, or the cause if ctx is cancelled.
+// *mcp.ElicitParams. The error comes from the Log, or is the cause if ctx is cancelled.
 func (task *Task) Ask(ctx context.Context, requests mcp.InputRequestMap) (mcp.InputResponseMap, error) {
 	if len(requests) == 0 {
 		return mcp.InputResponseMap{}, nil
@@ -225,7 +225,7 @@ func (task *Task) pose(raw map[string]json.RawMessage) (
 	return keys, questions, waits
 }
 
-// withdraw forgets questions. What is kept of them goes with the next change.
+// withdraw forgets questions. Kept ones are removed with the next change.
 func (task *Task) withdraw(keys map[string]string) {
 	task.mu.Lock()
 	defer task.mu.Unlock()
@@ -238,7 +238,7 @@ func (task *Task) withdraw(keys map[string]string) {
 	task.state = state
 }
 
-// attend follows the stream of the task, for what the client says and for an end that somebody else has made,
+// attend follows the stream of the task, for what the client says and for an end that another process has made,
 // until ctx is done, and cancels a task whose principal is excluded.
 func (task *Task) attend(ctx context.Context) {
 	defer context.AfterFunc(task.life, func() {

@@ -33,7 +33,7 @@ type Options struct {
 	Replica *replica.Member
 	// Keep is how long a task is kept after its end. Default: 1 hour.
 	Keep time.Duration
-	// Poll is how long clients are told to wait before they poll again, in whole milliseconds. Default: 1 s.
+	// Poll is how long clients are asked to wait before they poll again, in whole milliseconds. Default: 1 s.
 	Poll time.Duration
 	// MaxRunning is the maximum number of tasks that this process runs at a time. A call beyond it is answered with its
 	// result, or with an error if it must be a task. Default: 10,000.

@@ -79,7 +79,7 @@ type ack struct {
 	ResultType string `json:"resultType"`
 }
 
-// taskParams are those of tasks/get, tasks/update and tasks/cancel.
+// taskParams are the parameters of tasks/get, tasks/update and tasks/cancel.
 type taskParams struct {
 	mcp.ParamsBase
 	TaskID         string                     `json:"taskId"`

@@ -29,5 +29,5 @@
 // event of type "cursor".
 //
 // When the stream has ended and everything was sent, the response ends. A request after the end is answered with 204,
-// which tells an EventSource to stop. A response that ends without the end event is a lost connection.
+// which makes an EventSource stop. A response that ends without the end event is a lost connection.
 package ssehttp

@@ -19,7 +19,7 @@ type Options struct {
 	// WriteTimeout is how long a reader may accept no bytes before it is closed,
 	// to within a second. Default: 30 s.
 	WriteTimeout time.Duration
-	// Retry is how long readers are told to wait before they reconnect after
+	// Retry is how long readers are asked to wait before they reconnect after
 	// a drop, ShutdownRetry when the Log is closed. Defaults: 1 s, 250 ms.
 	Retry, ShutdownRetry time.Duration
 	// CloseEvent ends an EventStream with a block of type "close" when the stream has ended or was removed, for clients

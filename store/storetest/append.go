@@ -13,7 +13,7 @@ import (
 const (
 	ruleAppendResult   = "It must return nil if all were stored, and otherwise one error for each request, nil for those that were stored."
 	ruleAppendAtomic   = "Each request must be stored whole or not at all, and must be durable when Append returns, to the level that the Store documents."
-	ruleAppendRefused  = "A request must be refused, in this order, with ErrNotFound if the stream does not exist in that epoch, with ErrFenced if its Owner is neither that of the stream nor one with a higher Fence, with ErrEnded if the stream has ended, and with ErrConflict if First is not its tail plus one or Revision is not that of the stream."
+	ruleAppendRefused  = "A request must be refused, in this order, with ErrNotFound if the stream does not exist in that epoch, with ErrFenced if its Owner is neither the stream's nor one with a higher Fence, with ErrEnded if the stream has ended, and with ErrConflict if First is not its tail plus one or Revision is not the stream's."
 	ruleAppendBytes    = "The Store may keep the Bytes of each request and must not change them."
 	ruleAppendEarliest = "Earliest is the new start of the window, at most First+Count: events before it must not be counted as kept any more, and may be deleted later."
 )

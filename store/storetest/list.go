@@ -16,7 +16,7 @@ const (
 	ruleListExpired = "Expired streams must not appear."
 	ruleListAfter   = "A text that no List returned must be refused with ErrInvalid."
 	ruleListNext    = "Next is the value for ListQuery.After; it is \"\" on the last page."
-	ruleListScope   = "Tenant is the owner of the listed streams; \"\" lists those of all tenants."
+	ruleListScope   = "Tenant is the owner of the listed streams; \"\" lists the streams of all tenants."
 	ruleListTakes   = "Open leaves out the streams that have ended, and Labels those without all of these labels."
 	ruleListNames   = "Namespace is the exact namespace of the names, or \"\" for names without one."
 )

@@ -12,7 +12,7 @@ const (
 	ruleReadMaxBytes   = "It must stop after the first batch with which the page reaches maxBytes, so that a page with something to give is never empty unless maxBytes is 0."
 	ruleReadConsistent = "Info, window and batches must be one consistent view: batches must cover everything from max(after+1, Earliest) on, to the tail unless maxBytes cut them."
 	ruleReadBeyond     = "A position beyond the tail must give an empty page."
-	ruleReadOrder      = "Read returns the batches that hold the events after seq after, the first of which may begin earlier, in order and without a hole."
+	ruleReadOrder      = "Read returns the batches that hold the events after seq after, in order and without a hole; the first may begin earlier."
 	ruleReadError      = "The error is ErrNotFound or, for a while after the stream was swept, ErrExpired."
 	ruleReadKept       = "The caller must not change what is returned."
 	ruleReadCost       = "Finding the position must not cost more than O(log n) in the number of batches."

@@ -187,7 +187,7 @@ func (c *child) reap() (exit, error) {
 }
 
 // peakOf returns the peak memory of the process in bytes, or 0 if it is unknown. Between fork and exec a process shares
-// the memory of the server, which then counts in its peak. A peak below that of the server is therefore unknown.
+// the memory of the server, which then counts in its peak. A peak below the server's is therefore unknown.
 func peakOf(usage *syscall.Rusage) int64 {
 	var own syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &own); err != nil || usage.Maxrss <= own.Maxrss {

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Control asks something of a command. The same message passes all hops, each of which knows the next one: the server
+// Control asks something of a command. The same message passes all hops, and each knows the next one: the server
 // that got the request, the replica that runs the execution, the supervisor of the command, and the Job, which does
 // what is asked. Members and operations may be added to its JSON form. A hop that does not know an operation refuses
-// it, so older servers and supervisors are understood, and newer ones are told what they cannot have.
+// it, so older servers and supervisors are understood, and newer ones get an error for what they cannot have.
 type Control struct {
 	Op Op `json:"op"`
 	// Signal is the name of a signal, for OpSignal.

@@ -2,7 +2,7 @@ package command
 
 import "reprise/internal/wire"
 
-// What is known of a command.
+// The known facts about a command.
 type (
 	Ending    = wire.Ending
 	Outcome   = wire.Outcome

@@ -36,7 +36,7 @@ func NewJob(stdinOpen, tty bool, d *Decision) *Job {
 type Output struct {
 	// Started, if not nil, is called when the process has been started, before Write.
 	Started func()
-	// Write is called with the next chunks in the order in which they were read, the first of which is the started
+	// Write is called with the next chunks in the order in which they were read, and the first one is the started
 	// chunk. They are good until it returns. After an error, the rest of the output is read and dropped.
 	Write func([]Chunk) error
 	// Most is the number of bytes that wait for Write, above which the command waits.

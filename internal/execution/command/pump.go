@@ -37,7 +37,7 @@ const (
 	readBytes = 4 * chunkBytes
 	// runeWait limits how long an incomplete rune is held back for its remaining bytes.
 	runeWait = 500 * time.Millisecond
-	// lastWait is the pause at which a pump stops that was told to.
+	// lastWait is the pause at which a pump stops that was asked to.
 	lastWait = 250 * time.Millisecond
 	// lastReads is the number of reads after which it stops without a pause, because a process that prints could not be
 	// killed. A full pipe or terminal takes fewer.
@@ -85,7 +85,7 @@ func (p *pump) run() {
 			p.held = 0
 		})
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
-			return // the end, or EIO from a terminal that nobody holds any more
+			return // the end, or EIO from a terminal that no process holds any more
 		}
 		if p.last.Load() {
 			p.cut = true

@@ -8,7 +8,7 @@ type Refusal struct {
 	err  error
 }
 
-// RefusalKind tells refusals apart.
+// RefusalKind is a kind of refusal.
 type RefusalKind int
 
 // The kinds of refusals.

@@ -39,7 +39,7 @@ func ProbeCgroups() error {
 	return s.UseCgroups()
 }
 
-// CheckSignal returns an error unless name is that of a signal, such as "INT" or "SIGINT".
+// CheckSignal returns an error unless name is the name of a signal, such as "INT" or "SIGINT".
 func CheckSignal(name string) error {
 	_, err := parseSignal(name)
 	return err

@@ -13,7 +13,7 @@ import (
 	"reprise/internal/procfs"
 )
 
-// scanTree finds the processes of a run in /proc: those of its session or group, their
+// scanTree finds the processes of a run in /proc: members of its session or group, their
 // descendants, and those that carry its mark in their environment. A process
 // escapes only if it leaves the session, its parent dies, and it has cleared
 // its environment.

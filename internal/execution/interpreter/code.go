@@ -66,7 +66,7 @@ func (d *driver) Resume(ctx context.Context, r *execution.Run, created time.Time
 func (d *driver) resumeCode(ctx context.Context) error {
 	at := d.state.Current
 	code, err := d.run.ResumeInside(ctx, at.Name, at.Epoch, at.Grace)
-	if err != nil || code == nil { // without an error, it was removed: nobody reads the rest
+	if err != nil || code == nil { // without an error, it was removed: no client reads the rest
 		return err
 	}
 	d.current = code

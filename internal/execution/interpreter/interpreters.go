@@ -33,7 +33,7 @@ func interpreterOf(x *execution.Execution) Interpreter {
 }
 
 // Open starts an interpreter, or finds the one that the same request has started before under the same id or
-// idempotency key; created reports which. The errors are those of Host.StartDriven.
+// idempotency key; created reports which. It returns the same errors as Host.StartDriven.
 func Open(ctx context.Context, h *execution.Host, who *quota.Holder, q Request) (
 	i Interpreter, created bool, err error,
 ) {
@@ -55,8 +55,8 @@ func Open(ctx context.Context, h *execution.Host, who *quota.Holder, q Request) 
 // errNotFound is reprise.ErrNotFound for an interpreter.
 var errNotFound = fmt.Errorf("%w: there is no interpreter with this id", reprise.ErrNotFound)
 
-// Show returns one interpreter. The errors are those of Host.Show. For an execution that is not an interpreter the
-// error is reprise.ErrNotFound.
+// Show returns one interpreter. It returns the same errors as Host.Show. For an execution that is not an interpreter
+// the error is reprise.ErrNotFound.
 func Show(ctx context.Context, h *execution.Host, tenant reprise.Tenant, id string) (Interpreter, error) {
 	_, err := h.Stream(ctx, tenant, id) // otherwise what is only remembered would be shown
 	var x execution.Execution
@@ -91,7 +91,7 @@ func List(ctx context.Context, h *execution.Host, tenant reprise.Tenant, allowed
 }
 
 // Interrupt interrupts the running code of an interpreter with signals, but not the interpreter. Without running code
-// it does nothing. The errors are those of Host.Signal and of Show.
+// it does nothing. It returns the same errors as Host.Signal and Show.
 func Interrupt(ctx context.Context, h *execution.Host, tenant reprise.Tenant, id string) error {
 	i, err := Show(ctx, h, tenant, id)
 	switch {

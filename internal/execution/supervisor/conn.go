@@ -75,7 +75,7 @@ const helloPatience = 5 * time.Second
 var ErrRefused = errors.New("the supervisor refuses")
 
 // Dial connects to the supervisor of the directory. The error is ErrRefused for a wrong secret, a *VersionError for a
-// newer supervisor, or that of the connection.
+// newer supervisor, or the connection's.
 func Dial(ctx context.Context, dir, secret string) (*Conn, error) {
 	raw, err := dial(ctx, dir)
 	if err != nil {
@@ -134,7 +134,7 @@ func Accept(raw net.Conn, dir, secret string) (*Conn, error) {
 		return nil, err
 	}
 	_ = raw.SetDeadline(time.Time{})
-	// What has come behind the first line stays readable.
+	// Bytes behind the first line stay readable.
 	rest, _ := c.lines.Peek(c.lines.Buffered())
 	c.lines = bufio.NewReader(io.MultiReader(bytes.NewReader(bytes.Clone(rest)), raw))
 	return c, nil

@@ -17,9 +17,9 @@
 //	end.json    how the command ended
 //
 // A supervisor without a command keeps a directory for its next run next to them, "spare-" and a random name: locked,
-// with an empty lock file, a socket on which nobody accepts, and an empty first segment. A server gives it the name of
-// the run and then the command to the supervisor, which writes to the lock file before it starts the command. After a
-// short run with little output the supervisor empties the files and gives the directory its old name.
+// with an empty lock file, a socket on which no process accepts, and an empty first segment. A server gives it the name
+// of the run and then the command to the supervisor, which writes to the lock file before it starts the command. After
+// a short run with little output the supervisor empties the files and gives the directory its old name.
 //
 // # The spool, version 1
 //

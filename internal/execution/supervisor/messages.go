@@ -23,7 +23,7 @@ type Order struct {
 	SpoolBytes     int64         `json:"spool_bytes,omitempty"`
 	DisableCgroups bool          `json:"disable_cgroups,omitempty"`
 	Plan           *command.Plan `json:"plan,omitempty"`
-	// Attempt must equal that of the brief in Dir.
+	// Attempt must equal the attempt of the brief in Dir.
 	Attempt string `json:"attempt,omitempty"`
 	// Call is callAck or callForget, as over the socket, in an order without a Plan.
 	Call *call `json:"call,omitempty"`

@@ -68,7 +68,7 @@ type Worker struct {
 	process *os.Process
 	orders  *Conn
 	answers chan taken // closed when it has ended
-	// link is that of the run that it has, or had last.
+	// link is the link of the run that it has, or had last.
 	link atomic.Pointer[Link]
 	left atomic.Bool
 	// spareDir is where it keeps a directory between two runs, and spare whether it has one. spare and ended are
@@ -143,7 +143,7 @@ const (
 // Leave lets the worker be when it does not end with the Pool, because its command goes on.
 func (w *Worker) Leave() { w.left.Store(true) }
 
-// put returns an idle worker to the pool. spare tells whether it has a spare directory.
+// put returns an idle worker to the pool. spare says whether it has a spare directory.
 func (p *Pool) put(w *Worker, spare bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

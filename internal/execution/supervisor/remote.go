@@ -21,7 +21,7 @@ func (m *Remote) Control(ctx context.Context, c *command.Control) (*command.Take
 	return Answered(c, answer.Stdin, err)
 }
 
-// Status returns the progress. The error is that of Control.
+// Status returns the progress. It returns the same errors as Control.
 func (m *Remote) Status(ctx context.Context) (*News, error) {
 	answer, err := m.call(ctx, callOf(callStatus))
 	if err == nil && answer.News == nil {
@@ -78,7 +78,7 @@ func (m *Remote) Follow(ctx context.Context) (*Link, error) {
 	return l, nil
 }
 
-// End ends the command of a run that nobody wants, and takes its output, until the supervisor has forgotten the run.
+// End ends the command of a run that no server wants, and takes its output, until the supervisor has forgotten the run.
 func (m *Remote) End(ctx context.Context, v command.Verdict) error {
 	l, err := m.Follow(ctx)
 	if err != nil {

@@ -76,7 +76,7 @@ const spoolBytes = 128 << 10
 
 // runCommand runs it to its end, whose output is then in the spool.
 func (s *session) runCommand() command.Ending {
-	// The first frame tells that the command was started, unless the disk is full.
+	// The first frame says that the command was started, unless the disk is full.
 	var started *time.Timer
 	defer func() {
 		if started != nil {

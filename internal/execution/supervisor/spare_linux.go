@@ -12,7 +12,7 @@ import (
 
 // A supervisor without a command keeps the directory of the next run ready: locked, with a socket and an empty spool.
 // The server renames it to the name of the run. So a short command neither makes nor removes files, which takes longer
-// than to run it. Between two runs the directory has a name of its own, in which nobody looks for a run.
+// than to run it. Between two runs the directory has a name of its own, in which no server looks for a run.
 
 // place is the directory of a run, or of the next one, and what a supervisor has open in it.
 type place struct {

@@ -142,7 +142,7 @@ def start(kind: str, server: Server) -> Iterator[Start]:
         upstream.kill()
 
 
-# The cases of check-mcp that depend on the store; docs/mcp.md has the results of all.
+# The cases of check-mcp that depend on the store; docs/internals/mcp.md has the results of all.
 CASES = "unknown|foreign|no session|terminated|takeover|GET|resume at|drop again|purged"
 
 

@@ -1,4 +1,4 @@
-// Package contexts keeps the servers that somebody has logged in to, in contexts.json of the user's directory for
+// Package contexts keeps the servers that the user has logged in to, in contexts.json of the user's directory for
 // configuration.
 package contexts
 
@@ -22,7 +22,7 @@ type Server struct {
 	Token string `json:"token"`
 }
 
-// Contexts are the servers that somebody has logged in to.
+// Contexts are the servers that the user has logged in to.
 type Contexts struct {
 	Current string            `json:"current,omitempty"`
 	Saved   map[string]Server `json:"contexts"`

@@ -14,7 +14,7 @@ const DefaultKeys = "ctrl-p,ctrl-q"
 // Patience is how long a beginning of the detach keys is held back for the rest.
 const Patience = time.Second
 
-// Keys is a sequence of keys, each of which may be encoded in several forms.
+// Keys is a sequence of keys. Each may be encoded in several forms.
 type Keys [][][]byte
 
 // ParseKeys parses keys such as "ctrl-p,ctrl-q" or "ctrl-],d". "none" means no keys.

@@ -42,7 +42,7 @@ func checkIsolation(c *isolation.Config) []Finding {
 	}
 	return append(findings, layer("bubblewrap", m.LacksProcesses(),
 		"the level gives each command a process table of its own",
-		"It takes what a file tree takes, and a /proc of which nothing is covered. An installed bwrap does not help."))
+		"It takes what a file tree takes, and a /proc that nothing covers. An installed bwrap does not help."))
 }
 
 // layer is the finding on one layer.

@@ -11,7 +11,7 @@ import (
 // patience bounds how long a server may take to answer.
 const patience = 3 * time.Second
 
-// checkPort tries to listen, and where somebody else does, asks who it is.
+// checkPort tries to listen, and where another program does, asks which one.
 func checkPort(ctx context.Context, address string) Finding {
 	const name = "port"
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
@@ -55,7 +55,7 @@ func checkStore(ctx context.Context, opts *Options) Finding {
 }
 
 // checkSteps compares the clock of the day with the one that only goes forward. They
-// part while somebody sets the time.
+// part while the time is set.
 func checkSteps() Finding {
 	const (
 		name    = "clock"
@@ -76,7 +76,7 @@ func checkSteps() Finding {
 	return ok(name, "%s, runs evenly", start.UTC().Format(time.RFC3339))
 }
 
-// checkDate compares our clock with that of a server that runs, if one does.
+// checkDate compares our clock with the clock of a server that runs, if one does.
 func checkDate(ctx context.Context, address string) []Finding {
 	const (
 		name = "server clock"

@@ -125,7 +125,7 @@ func (k *Keyboard) Close() {
 }
 
 // Send sends typed bytes until ctx is done or the command accepts no more. While the server is unreachable it retries.
-// The error is that of a server that refuses.
+// The error comes from a server that refuses.
 func (k *Keyboard) Send(ctx context.Context) error {
 	defer k.Close()
 	defer context.AfterFunc(ctx, k.Close)()

@@ -19,7 +19,7 @@ var Verbs = map[string]string{
 	"python": "interpreter", "repl": "interpreter", "autocomplete": "completion",
 }
 
-// Flags are flags of other programs for flags here, the first of which that the verb has is meant.
+// Flags are flags of other programs for flags here. The first one that the verb has is meant.
 var Flags = map[string][]string{
 	"port": {"listen"}, "host": {"listen", "url"}, "bind": {"listen"}, "addr": {"listen", "url"},
 	"address": {"listen", "url"}, "server": {"url"}, "endpoint": {"url"},
