@@ -230,8 +230,7 @@ var storeMutants = []mutant{
 	},
 	{
 		name: "the log sweeps by the expiry before", rule: "Sweep removes streams whose End.Expires is not after now",
-		file: "store/logstore/configure.go", old: "	s.queue.remove(st)\n	st.end = &end\n	s.queue.add(st)\n",
-		new: "	st.end = &end\n",
+		file: "store/logstore/configure.go", old: "	s.queue.add(dueOf(st))\n", new: "",
 		pkg: "./store/logstore", run: "TestStoreKeepsContract/configure/swept",
 	},
 	{
