@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -48,7 +50,7 @@ type kept struct {
 }
 
 func startKept(ctx context.Context, scale Scale, store string, size int) (Runner, error) {
-	p, err := startProduct(ctx, store)
+	p, err := startProduct(ctx, store, "--max-streams", strconv.Itoa(2*size+10_000))
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +75,7 @@ func (p *product) whileStopped(ctx context.Context, store string, work func(*rep
 	if err := p.stop(); err != nil {
 		return err
 	}
-	opened, err := storeurl.OpenIn(ctx, p.dir, store, nil)
+	opened, err := storeurl.OpenIn(ctx, p.dir, store, &storeurl.Options{MaxStreams: math.MaxInt})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,14 @@ import (
 // reprise.ListQuery can make. The zero value is empty. It is not safe for concurrent use.
 type Index struct {
 	orders map[scope]*order
+	newest added
+}
+
+// added are the orders that the newest stream is in.
+type added struct {
+	tenant    reprise.Tenant
+	namespace string
+	orders    [4]*order // nil if there are none
 }
 
 // scope is a choice of streams that can be listed: see the fields of reprise.ListQuery.
@@ -38,12 +46,17 @@ func (x *Index) Add(key reprise.StreamKey, number uint64) {
 	if x.orders == nil {
 		x.orders = map[scope]*order{}
 	}
-	for _, in := range scopes(key) {
-		o := x.orders[in]
-		if o == nil {
-			o = &order{}
-			x.orders[in] = o
+	to, namespace := &x.newest, key.Namespace()
+	if to.orders[0] == nil || to.tenant != key.Tenant || to.namespace != namespace {
+		*to = added{tenant: key.Tenant, namespace: namespace}
+		for i, in := range scopes(key) {
+			if x.orders[in] == nil {
+				x.orders[in] = &order{}
+			}
+			to.orders[i] = x.orders[in]
 		}
+	}
+	for _, o := range to.orders {
 		o.add(number)
 	}
 }
@@ -55,6 +68,7 @@ func (x *Index) Remove(key reprise.StreamKey, number uint64) {
 		o.remove(number)
 		if o.empty() {
 			delete(x.orders, in)
+			x.newest = added{}
 		}
 	}
 }

@@ -107,8 +107,8 @@ var logIndexMutants = []mutant{
 	},
 	{
 		name: "a full log forgets no mark", rule: "docs/operate.md: limits",
-		file: "store/logstore/append.go", old: "range g.s.marks.first(maxTime, forgotten) {",
-		new: "range g.s.marks.first(maxTime, 0) {",
+		file: "store/logstore/append.go", old: "range g.s.marks.first(maxTime, forgotten, g.s.takeDue(true)) {",
+		new: "range g.s.marks.first(maxTime, 0, g.s.takeDue(true)) {",
 		pkg: "./store/logstore", run: "TestStreamsAreBounded",
 	},
 	{
@@ -120,5 +120,51 @@ var logIndexMutants = []mutant{
 		name: "a file whose write has failed gets an index", rule: "G6: a failed file is not written again",
 		file: "store/logstore/index.go", old: " && !seg.failed && !seg.unwritten {", new: " && !seg.unwritten {",
 		pkg: "./store/logstore", run: "TestFailedSyncStopsWrites",
+	},
+	{
+		name: "a stream that wakes during a snapshot is in it twice", rule: "docs/storage-log.md: snapshots",
+		file: "store/logstore/state.go", old: "			st.saved = s.snapshot.number\n		}\n	}\n",
+		new: "		}\n	}\n", pkg: "./store/logstore", run: "TestStreamsAtRestAreChanged",
+	},
+	{
+		name: "streams stay in memory when they have ended", rule: "docs/storage-log.md: memory",
+		file: "store/logstore/state.go", old: "	if err == nil && st.end != nil && !st.trimmed && s.snapshot == nil &&",
+		new: "	if false &&", pkg: "./store/logstore", run: "TestEndedStreamsRest",
+	},
+	{
+		name: "a stream that ends during a snapshot is in it as it was later", rule: "docs/storage-log.md: snapshots",
+		file: "store/logstore/state.go", old: "!st.trimmed && s.snapshot == nil &&", new: "!st.trimmed &&",
+		pkg: "./store/logstore", run: "TestStreamsAtRestAreChanged",
+	},
+	{
+		name: "streams that do not change stay in memory", rule: "docs/storage-log.md: memory",
+		file: "store/logstore/snapshot.go", old: "	if st.still && !st.trimmed {",
+		new: "	if false {", pkg: "./store/logstore", run: "TestEndedStreamsRest",
+	},
+	{
+		name: "a stream that gets its time of expiry again is swept twice", rule: "Sweep: each stream is returned once",
+		file: "store/logstore/due.go", old: "st != nil && d != before {", new: "st != nil && (true || d != before) {",
+		pkg: "./store/logstore", run: "TestQueueGivesWhatIsDue",
+	},
+	{
+		name: "the times of streams that were removed stay", rule: "docs/storage-log.md: memory",
+		file: "store/logstore/due.go", old: "2*q.gone <= len(q.heap)+64 {", new: "true {",
+		pkg: "./store/logstore", run: "TestQueueOfWhatWasRemoved",
+	},
+	{
+		name: "the bytes of streams that were removed stay", rule: "docs/storage-log.md: memory",
+		file: "store/logstore/streams.go", old: "b.used < len(b.bytes)/2 {", new: "b.used < 0 {",
+		pkg: "./store/logstore", run: "TestBedsAreGivenBack",
+	},
+	{
+		name: "a list of open streams looks at those that have ended", rule: "G4: start",
+		file: "store/logstore/read.go", old: "	if q.Open {", new: "	if false {",
+		pkg: "./store/logstore", run: "TestOpenStreamsAreFoundBesideEndedOnes",
+	},
+	{
+		name: "the labels of a stream that rests are not compared", rule: "List: labels",
+		file: "store/logstore/skim.go", old: "string(has) != value {",
+		new: "string(has) != value && false {",
+		pkg: "./store/logstore", run: "TestEndedStreamsRest",
 	},
 }

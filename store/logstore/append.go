@@ -23,7 +23,7 @@ func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) (errs 
 	err := s.commit(ctx, &change{stage: func(g *group) error {
 		streams := make([]*stream, len(reqs))
 		for i := range reqs {
-			streams[i] = s.byKey.get(reqs[i].Key)
+			streams[i] = s.rouse(s.streams.find(reqs[i].Key))
 			if st := streams[i]; st != nil && st.group == g.number {
 				return errLater
 			}
@@ -112,7 +112,7 @@ func (s *Store) create(ctx context.Context, info reprise.StreamInfo,
 	}
 	kept := made
 	err = s.commit(ctx, &change{stage: func(g *group) error {
-		if st := s.byKey.get(info.Key); st != nil {
+		if st := s.rouse(s.streams.find(info.Key)); st != nil {
 			if !st.mark && st.group != g.number {
 				kept = st.info()
 				if !kept.Config.Equal(info.Config) {
@@ -176,11 +176,11 @@ const forgotten = 256
 // keepBound makes room for one more stream: where there are as many streams and marks as there may be, the marks go
 // that end first. The stream may replace a mark, which is one too many then.
 func (g *group) keepBound() error {
-	most, held := g.s.opts.MaxStreams, len(g.s.byID)-g.forgot+len(g.created)
+	most, held := g.s.opts.MaxStreams, g.s.streams.len()-g.forgot+len(g.created)
 	if held < most {
 		return nil
 	}
-	for _, mark := range g.s.marks.first(maxTime, forgotten) {
+	for _, mark := range g.s.marks.first(maxTime, forgotten, g.s.takeDue(true)) {
 		if g.touch(mark) == nil {
 			g.add(record{kind: kindRemove, id: mark.id})
 			g.forgot++

@@ -58,8 +58,8 @@ func TestStreamsAreBounded(t *testing.T) {
 		})
 	}
 	calls.Wait()
-	if err := create("more"); !errors.Is(err, reprise.ErrQuota) || len(s.byID) != o.MaxStreams {
-		t.Errorf("%d streams, and one more: %v", len(s.byID), err)
+	if err := create("more"); !errors.Is(err, reprise.ErrQuota) || s.streams.len() != o.MaxStreams {
+		t.Errorf("%d streams, and one more: %v", s.streams.len(), err)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -68,7 +68,7 @@ func TestStreamsAreBounded(t *testing.T) {
 	if s, err = open(d, o); err != nil {
 		t.Fatal(err)
 	}
-	if err := create("more"); !errors.Is(err, reprise.ErrQuota) || len(s.byID) != 1000 {
-		t.Errorf("%d streams after it was opened, and one more: %v", len(s.byID), err)
+	if err := create("more"); !errors.Is(err, reprise.ErrQuota) || s.streams.len() != 1000 {
+		t.Errorf("%d streams after it was opened, and one more: %v", s.streams.len(), err)
 	}
 }

@@ -110,7 +110,8 @@ func (s *Store) checkSnapshot() (fault string, err error) {
 	f, err := s.disk.open(snapshotName(base))
 	if err == nil {
 		defer f.Close()
-		_, _, err = readSnapshot(f, base, &shared{tenants: map[reprise.Tenant]*tenant{}})
+		state := newState()
+		_, err = state.readSnapshot(f, base)
 	}
 	switch {
 	case current() != base || err == nil:
@@ -159,6 +160,6 @@ func (s *Store) Stats(ctx context.Context) (_ Stats, err error) {
 		stats.Events += tenant.size.Events
 		stats.KeptBytes += tenant.size.Bytes
 	}
-	stats.Marks = int64(len(s.byID)) - stats.Streams
+	stats.Marks = int64(s.streams.len()) - stats.Streams
 	return stats, nil
 }

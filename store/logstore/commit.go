@@ -54,6 +54,16 @@ func (g *group) touch(st *stream) error {
 	return nil
 }
 
+// rouse is wake for the goroutine that has the turn.
+func (s *Store) rouse(id uint64) *stream {
+	if st := s.streams.awake[id]; st != nil || id == 0 {
+		return st
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.wake(id)
+}
+
 func (g *group) add(r record) {
 	g.frame = r.encode(g.frame)
 	g.records = append(g.records, r)

@@ -14,7 +14,7 @@ func (s *Store) configure(ctx context.Context, want *reprise.StreamInfo) (repris
 	changed.Config.Labels, changed.Config.Meta = maps.Clone(want.Config.Labels), bytes.Clone(want.Config.Meta)
 	var kept reprise.StreamInfo
 	err := s.commit(ctx, &change{stage: func(g *group) error {
-		st := s.byKey.get(want.Key)
+		st := s.rouse(s.streams.find(want.Key))
 		if st == nil || st.mark || st.epoch() != want.Epoch {
 			return reprise.ErrNotFound
 		}
@@ -58,7 +58,7 @@ func (s *state) configure(st *stream, r *record) {
 	}
 	end := *st.end // readers may have the one before
 	end.Expires = r.until
-	s.queue.remove(st)
 	st.end = &end
-	s.queue.add(st)
+	s.queue.add(dueOf(st))
+	s.queue.remove(s.counts(false))
 }

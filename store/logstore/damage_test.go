@@ -241,7 +241,7 @@ func TestNewestFileIsCut(t *testing.T) {
 				if err != nil {
 					t.Fatalf("cut %d: %v", n, err)
 				}
-				if st := again.byKey.get(info.Key); st != nil {
+				if st := again.get(info.Key); st != nil {
 					info := st.info()
 					appendTo(t, again, &info, 1, []byte("after"))
 				}
@@ -317,8 +317,8 @@ func TestFailedSyncStopsWrites(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if again.byKey.get(testKey("a")) != nil || again.byKey.get(testKey("b")) == nil {
-			t.Errorf("after a crash: %v", again.byID)
+		if again.get(testKey("a")) != nil || again.get(testKey("b")) == nil {
+			t.Errorf("after a crash: %v", again.streams.awake)
 		}
 	}
 }

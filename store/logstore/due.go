@@ -5,48 +5,95 @@ import (
 	"time"
 )
 
-// queue holds ended streams, or marks, ordered by the time at which Sweep removes them.
-type queue []*stream
+// queue holds when ended streams, or marks, are removed by Sweep, in that order. What is removed otherwise, or gets
+// another time, stays in it until then, or until there is too much of it.
+type queue struct {
+	heap    byDue
+	ordered bool // heap is one; it is not before Sweep needs it
+	gone    int  // of what does not count any more, at least so much is in it
+}
 
-// first returns the first ones whose time is not after now, up to limit of them. They stay in the queue.
-func (q *queue) first(now time.Time, limit int) (due []*stream) {
-	for len(*q) > 0 && !(*q)[0].due().After(now) && len(due) < limit {
-		due = append(due, heap.Pop(q).(*stream))
+// due is the time at which a stream or mark is removed.
+type due struct {
+	seconds int64 // since 1970
+	id      uint64
+	nanos   uint32
+}
+
+func dueOf(st *stream) due {
+	at := st.due()
+	return due{at.Unix(), st.id, uint32(at.Nanosecond())}
+}
+
+func (d *due) after(t time.Time) bool {
+	return d.seconds > t.Unix() || d.seconds == t.Unix() && int(d.nanos) > t.Nanosecond()
+}
+
+// first returns the first ones whose time is not after now, up to limit of them. They stay in the queue. take returns
+// the stream or mark, and nil for what does not count any more.
+func (q *queue) first(now time.Time, limit int, take func(due) *stream) (list []*stream) {
+	if !q.ordered {
+		heap.Init(&q.heap)
+		q.ordered = true
 	}
-	for _, st := range due {
-		q.add(st)
+	var before due
+	for len(q.heap) > 0 && !q.heap[0].after(now) && len(list) < limit {
+		d := q.heap[0]
+		q.heap.Swap(0, len(q.heap)-1)
+		q.heap = q.heap[:len(q.heap)-1]
+		if len(q.heap) > 0 {
+			heap.Fix(&q.heap, 0)
+		}
+		if st := take(d); st != nil && d != before { // it may have had another time in between
+			list = append(list, st)
+			before = d
+		} else {
+			q.gone = max(0, q.gone-1)
+		}
 	}
-	return due
+	for _, st := range list {
+		q.add(dueOf(st))
+	}
+	return list
 }
 
-func (q *queue) add(st *stream) { heap.Push(q, st) }
-
-func (q *queue) remove(st *stream) {
-	if st.place >= 0 {
-		heap.Remove(q, int(st.place))
+func (q *queue) add(d due) {
+	q.heap = append(q.heap, d)
+	if q.ordered {
+		heap.Fix(&q.heap, len(q.heap)-1)
 	}
 }
 
-// Len, Less, Swap, Push and Pop implement heap.Interface.
-
-func (q queue) Len() int           { return len(q) }
-func (q queue) Less(i, j int) bool { return q[i].due().Before(q[j].due()) }
-func (q queue) Swap(i, j int) {
-	q[i], q[j] = q[j], q[i]
-	q[i].place, q[j].place = int32(i), int32(j)
+// remove says that one does not count any more. When that is more than half of the queue, only what counts stays.
+func (q *queue) remove(counts func(due) bool) {
+	if q.gone++; 2*q.gone <= len(q.heap)+64 {
+		return
+	}
+	kept := q.heap[:0]
+	for _, d := range q.heap {
+		if counts(d) {
+			kept = append(kept, d)
+		}
+	}
+	q.heap, q.ordered, q.gone = append(byDue(nil), kept...), false, 0
 }
 
-func (q *queue) Push(x any) {
-	st := x.(*stream)
-	st.place = int32(len(*q))
-	*q = append(*q, st)
+// byDue implements heap.Interface, but for Push and Pop, which nothing calls.
+type byDue []due
+
+func (q byDue) Len() int { return len(q) }
+
+func (q byDue) Less(i, j int) bool {
+	a, b := &q[i], &q[j]
+	switch {
+	case a.seconds != b.seconds:
+		return a.seconds < b.seconds
+	case a.nanos != b.nanos:
+		return a.nanos < b.nanos
+	}
+	return a.id < b.id
 }
 
-func (q *queue) Pop() any {
-	last := len(*q) - 1
-	st := (*q)[last]
-	(*q)[last] = nil
-	*q = (*q)[:last]
-	st.place = -1
-	return st
-}
+func (q byDue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (byDue) Push(any)        {}
+func (byDue) Pop() any        { return nil }

@@ -136,7 +136,7 @@ func TestWriteWithoutRoomClosesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := again.byKey.get(info.Key).info(); got.Tail != 3 || got.Earliest != 3 {
+			if got := again.get(info.Key).info(); got.Tail != 3 || got.Earliest != 3 {
 				t.Errorf("after a crash: %+v", got)
 			}
 		})
@@ -278,7 +278,7 @@ func TestFirstBatchIsChecked(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = open(d, exploreOptions()); err != nil || len(s.byID) != 0 {
+	if s, err = open(d, exploreOptions()); err != nil || s.streams.len() != 0 {
 		t.Fatalf("after it was opened: %v", err)
 	}
 }

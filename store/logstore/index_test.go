@@ -123,7 +123,7 @@ func TestPagesOverIndexes(t *testing.T) {
 // says. A page is not shorter for it.
 func TestPageOfSpaceThatCountsElsewhere(t *testing.T) {
 	_, s, info := indexedStore(t)
-	st := s.byKey.get(info.Key)
+	st := s.get(info.Key)
 	list := slices.Collect(maps.Keys(maps.Collect(st.runs.all())))
 	slices.SortFunc(list, func(a, b run) int { return cmp.Compare(a.first, b.first) })
 	list[1].space += 1000
@@ -157,7 +157,7 @@ func TestTrimmedBatchesDoNotCount(t *testing.T) {
 	if freed := before - live(); freed != 3*int64(space(100)) {
 		t.Errorf("3 batches of 100 bytes were trimmed, and %d bytes less are live", freed)
 	}
-	if st := s.byKey.get(info.Key); st.trimmed || len(s.trimmed) > 0 {
+	if st := s.get(info.Key); st.trimmed || len(s.trimmed) > 0 {
 		t.Error("it is to be settled again")
 	}
 }
@@ -166,11 +166,11 @@ func TestTrimmedBatchesDoNotCount(t *testing.T) {
 // are served.
 func TestDamagedCommitCostsItsBatchesAlone(t *testing.T) {
 	d, s, info := indexedStore(t)
-	oldest, _ := s.byKey.get(info.Key).runs.oldest()
+	oldest, _ := s.get(info.Key).runs.oldest()
 	seg := s.segments[oldest.segment]
 	var at []int64
 	begin := func() { at = nil }
-	err := s.places(seg, s.byKey.get(info.Key).id, 1, begin, func(b batch) bool {
+	err := s.places(seg, s.get(info.Key).id, 1, begin, func(b batch) bool {
 		at = append(at, int64(b.at))
 		return true
 	})

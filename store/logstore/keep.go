@@ -171,7 +171,7 @@ func (s *Store) settleTrimmed() (err error) {
 	ids := s.trimmed
 	s.trimmed = nil
 	for _, id := range ids {
-		if st := s.byID[id]; st != nil {
+		if st := s.streams.awake[id]; st != nil { // it does not rest
 			st.trimmed = false
 		}
 	}
@@ -187,7 +187,7 @@ func (s *Store) settleTrimmed() (err error) {
 // settleOne is settleTrimmed for a stream.
 func (s *Store) settleOne(id uint64) error {
 	s.mu.RLock()
-	st := s.byID[id]
+	st := s.streams.awake[id]
 	if st == nil {
 		s.mu.RUnlock()
 		return nil
@@ -207,7 +207,7 @@ func (s *Store) settleOne(id uint64) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if now, ok := st.runs.oldest(); ok && now == oldest && s.byID[id] == st {
+	if now, ok := st.runs.oldest(); ok && now == oldest && s.streams.awake[id] == st {
 		s.settle(st, &before)
 	}
 	return nil
@@ -354,7 +354,7 @@ func (s *Store) livesAt(r *record, seg *segment) bool {
 
 // lives is livesAt for a caller that holds mu or has the turn.
 func (s *Store) lives(r *record, seg *segment) bool {
-	st := s.byID[r.id]
+	st := s.streams.peek(r.id, s.tenants)
 	if st == nil {
 		return false
 	}
@@ -372,13 +372,13 @@ func (s *Store) moveBatches(moves []record, seg *segment) error {
 	})
 	return s.commit(context.Background(), &change{purpose: toMove, stage: func(g *group) error {
 		for i := range moves {
-			if st := s.byID[moves[i].id]; st != nil && st.group == g.number {
+			if st := s.rouse(moves[i].id); st != nil && st.group == g.number {
 				return errLater
 			}
 		}
 		for i := range moves {
 			if s.lives(&moves[i], seg) {
-				s.byID[moves[i].id].group = g.number
+				s.rouse(moves[i].id).group = g.number
 				g.add(moves[i])
 			}
 		}

@@ -85,7 +85,7 @@ var hashSeed = maphash.MakeSeed()
 func printStore(s *Store) (string, error) {
 	var text strings.Builder
 	byName := func(a, b *stream) int { return strings.Compare(a.key().Name, b.key().Name) }
-	for _, st := range slices.SortedFunc(maps.Values(s.byID), byName) {
+	for _, st := range slices.SortedFunc(s.streams.all(s.tenants), byName) {
 		key := st.key()
 		if st.mark {
 			printStream(&text, &reprise.StreamInfo{Key: key}, st.due(), nil)

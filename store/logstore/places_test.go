@@ -58,23 +58,29 @@ func TestPlacesAreThoseOfSlice(t *testing.T) {
 
 // TestKeysOfOneHash: streams whose keys have the same hash are found, removed and put back in any order.
 func TestKeysOfOneHash(t *testing.T) {
-	m := newByKey()
-	m.hash = func(key reprise.StreamKey) uint64 { return uint64(len(key.Name)) }
+	m := newStreams()
+	m.hash = func(_, name []byte) uint64 { return uint64(len(name)) }
 	values := shared{tenants: map[reprise.Tenant]*tenant{}}
 	there := map[reprise.StreamKey]*stream{}
 	rnd := rand.New(rand.NewPCG(3, 4))
+	id := uint64(0)
 	for range 2000 {
 		key := testKey(fmt.Sprint(rnd.IntN(20)))
 		if st := there[key]; st != nil {
 			m.remove(st)
 			delete(there, key)
 		} else {
-			there[key] = values.stream(1, &reprise.StreamInfo{Key: key})
+			id++
+			there[key] = values.stream(id, &reprise.StreamInfo{Key: key})
 			m.put(there[key])
+			if id%2 == 0 {
+				m.rest(id, appendStream(nil, there[key]))
+				there[key] = m.wake(id, &values)
+			}
 		}
 		for n := range 20 {
-			if key := testKey(fmt.Sprint(n)); m.get(key) != there[key] {
-				t.Fatalf("%s is found as %v, want %v", key, m.get(key), there[key])
+			if key := testKey(fmt.Sprint(n)); m.peek(m.find(key), values.tenants) != there[key] {
+				t.Fatalf("%s is found as %v, want %v", key, m.peek(m.find(key), values.tenants), there[key])
 			}
 		}
 	}

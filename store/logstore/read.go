@@ -209,20 +209,19 @@ func (s *Store) List(ctx context.Context, q reprise.ListQuery) (_ reprise.ListPa
 	defer s.use.Leave()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	ids, next, err := s.index.Page(q, s.lastID, func(id uint64) bool {
-		st := s.byID[id]
-		info := reprise.StreamInfo{End: st.end}
-		if st.config != nil {
-			info.Config = *st.config
-		}
-		return q.Takes(&info)
+	index := &s.index
+	if q.Open {
+		index = &s.open
+	}
+	ids, next, err := index.Page(q, s.lastID, func(id uint64) bool {
+		return s.streams.takes(id, &q)
 	})
 	if err != nil {
 		return reprise.ListPage{}, err
 	}
 	page := reprise.ListPage{Next: next}
 	for _, id := range ids {
-		info := s.byID[id].info()
+		info := s.streams.peek(id, s.tenants).info()
 		info.Producers = nil
 		page.Streams = append(page.Streams, info)
 	}

@@ -58,14 +58,13 @@ func (s *Store) recover() error {
 		last := i == len(chain)-1
 		if !last {
 			seg.end = int64(chain[i+1].header.end)
+			seg.adoptIndex() // with it, replay makes none
 		}
 		frame, err := s.replay(seg, last)
 		if err != nil {
 			return fmt.Errorf("segment %d: %w", seg.number, err)
 		}
-		if !last {
-			seg.adoptIndex()
-		} else { // Step 5.
+		if last { // Step 5.
 			if err := s.unmarkClosed(); err != nil {
 				return err
 			}
@@ -274,6 +273,8 @@ func (s *Store) openBefore(numbers []uint64, head snapshotHead) error {
 			return damaged("segment %d has %d bytes and ends at %d", number, seg.room, end)
 		}
 		seg.batches = head.batches[seg.number]
+		seg.live = s.missing[seg.number]
+		delete(s.missing, seg.number)
 		seg.adoptIndex()
 	}
 	return nil
@@ -406,25 +407,22 @@ func (s *Store) reserveAll(seg *segment) error {
 // leastReserve is the room for which it is worth to reserve space.
 const leastReserve = 256
 
-// verify checks that all runs have a segment, and counts the live bytes of each segment.
+// verify checks that what lies in a segment lies in one that exists. What was dropped before the snapshot may count
+// still.
 func (s *Store) verify() error {
-	for _, seg := range s.segments {
-		seg.live = 0
+	ids := s.trimmed
+	s.trimmed = nil
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		if st := s.wake(id); st != nil && !st.mark {
+			st.trimmed = false
+			s.dropBatches(st, st.earliest)
+		}
 	}
-	for _, st := range s.byID {
-		oldest, some := st.runs.oldest()
-		if (!some || oldest.first > st.earliest) && !st.mark && st.earliest <= st.tail {
-			return damaged("event %d of stream %s has no place", st.earliest, st.key())
+	for number, live := range s.missing {
+		if live != 0 {
+			return damaged("%d bytes of streams lie in segment %d, which is not there", live, number)
 		}
-		for r := range st.runs.all() {
-			seg := s.segments[r.segment]
-			if seg == nil || r.first > st.tail {
-				return damaged("event %d of stream %s lies in segment %d, which does not have it", r.first, st.key(),
-					r.segment)
-			}
-			seg.live += int64(r.space)
-		}
-		s.dropBatches(st, st.earliest) // what was dropped before the snapshot may count still
 	}
 	for _, seg := range s.segments {
 		if seg.live > seg.end-headerBytes {

@@ -24,8 +24,8 @@ func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 }
 
 func (g *group) trim(key reprise.StreamKey, spec *reprise.RemoveSpec) error {
-	st, err := g.s.find(key, time.Now())
-	if err != nil {
+	st := g.s.rouse(g.s.streams.find(key))
+	if st == nil || st.mark {
 		return reprise.ErrNotFound
 	}
 	if err := g.touch(st); err != nil {
@@ -40,7 +40,7 @@ func (g *group) trim(key reprise.StreamKey, spec *reprise.RemoveSpec) error {
 }
 
 func (g *group) remove(key reprise.StreamKey, spec *reprise.RemoveSpec) error {
-	st := g.s.byKey.get(key)
+	st := g.s.rouse(g.s.streams.find(key))
 	if st == nil {
 		return nil
 	}
@@ -58,6 +58,17 @@ func (g *group) remove(key reprise.StreamKey, spec *reprise.RemoveSpec) error {
 	return nil
 }
 
+// takeDue returns a stream that ends now, or a mark, for the goroutine that has the turn, and nil for what has another
+// time now.
+func (s *Store) takeDue(marks bool) func(due) *stream {
+	return func(d due) *stream {
+		if st := s.rouse(d.id); st != nil && s.counts(marks)(d) {
+			return st
+		}
+		return nil
+	}
+}
+
 // Sweep removes expired streams; see reprise.Sweeper. It takes O(log n) time for each. It deletes at most limit marks;
 // the marks that remain have no effect.
 func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (_ []reprise.StreamInfo, err error) {
@@ -69,7 +80,8 @@ func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 	var swept []reprise.StreamInfo
 	err = s.commit(ctx, &change{purpose: toRemove, stage: func(g *group) error {
 		swept = nil
-		due := append(s.queue.first(now, limit), s.marks.first(now, limit)...)
+		due := append(s.queue.first(now, limit, s.takeDue(false)),
+			s.marks.first(now, limit, s.takeDue(true))...)
 		for _, st := range due {
 			if st.group == g.number {
 				return errLater

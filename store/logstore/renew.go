@@ -37,9 +37,9 @@ func (s *Store) Renew(ctx context.Context) (streams int, err error) {
 func (s *Store) openStreams() (ids []uint64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for id, st := range s.byID {
+	for st := range s.streams.all(s.tenants) {
 		if !st.mark && st.end == nil {
-			ids = append(ids, id)
+			ids = append(ids, st.id)
 		}
 	}
 	return ids
@@ -48,7 +48,7 @@ func (s *Store) openStreams() (ids []uint64) {
 func (g *group) renew(ids []uint64) (n int, err error) {
 	var open []*stream
 	for _, id := range ids {
-		st := g.s.byID[id]
+		st := g.s.rouse(id)
 		switch {
 		case st == nil || st.mark || st.end != nil:
 			continue // ended or removed meanwhile

@@ -65,7 +65,7 @@ func (s *Store) reserveBytes() int64 {
 	const perRun, perMark = 16, 64
 	s.mu.RLock() // the keeper drops segments without the turn
 	defer s.mu.RUnlock()
-	bytes, marks := max(s.step, s.leastSegment()), int64(len(s.byID))
+	bytes, marks := max(s.step, s.leastSegment()), int64(s.streams.len())
 	for _, seg := range s.segments {
 		bytes = max(bytes, min(seg.end, s.opts.SegmentBytes))
 	}

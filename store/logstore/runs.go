@@ -41,6 +41,15 @@ func (p *runs) all() iter.Seq2[run, uint64] {
 	}
 }
 
+// each yields all runs.
+func (p *runs) each(yield func(run) bool) {
+	for r := range p.all() {
+		if !yield(r) {
+			return
+		}
+	}
+}
+
 // from yields the run that holds the event seq and those after it, as all does.
 func (p *runs) from(seq uint64) iter.Seq2[run, uint64] {
 	return func(yield func(run, uint64) bool) {

@@ -1,7 +1,6 @@
 package logstore
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,6 +27,7 @@ type snapshot struct {
 	number uint32 // number of this snapshot in this Store, from 1
 	frame  []byte // the current frame
 	saved  uint64 // streams and marks
+	done   uint64 // all up to this id are saved
 }
 
 const snapshotMagic, oldSnapshotMagic = "reprsnp\x02", "reprsnp\x01"
@@ -196,11 +196,7 @@ func (s *Store) beginSnapshot(pays bool) (base uint64, head []byte, ids []uint64
 			head = appendUints(head, seg.header.number, uint64(seg.end))
 		}
 	}
-	ids = make([]uint64, 0, len(s.byID))
-	for id := range s.byID {
-		ids = append(ids, id)
-	}
-	return base, head, ids, s.sinceSnapshot, nil
+	return base, head, s.streams.idsOfAll(), s.sinceSnapshot, nil
 }
 
 // errStopped ends the work of the keeper when the store is closed.
@@ -219,6 +215,7 @@ func (s *Store) writeSnapshot(f file, base uint64, head []byte, ids []uint64) (s
 	if err := write(head); err != nil {
 		return 0, err
 	}
+	slices.Sort(ids)
 	for done := false; !done; {
 		if s.keeper.stopped() {
 			return 0, errStopped
@@ -235,6 +232,8 @@ func (s *Store) writeSnapshot(f file, base uint64, head []byte, ids []uint64) (s
 // saveSome saves some of the streams. It returns a frame with these streams and those that were changed meanwhile. The
 // last frame holds the total number.
 func (s *Store) saveSome(ids []uint64) (frame []byte, rest []uint64, done bool) {
+	s.turn <- struct{}{} // nothing that a group has staged goes to rest
+	defer func() { <-s.turn }()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	snap := s.snapshot
@@ -242,16 +241,38 @@ func (s *Store) saveSome(ids []uint64) (frame []byte, rest []uint64, done bool) 
 	snap.frame = frame
 	if len(ids) == 0 && len(frame) == frameBytes {
 		s.snapshot = nil
+		s.streams.shrink()
 		return appendUints(frame, 0, snap.saved), nil, true
 	}
 	n := 0
 	for ; n < len(ids) && len(snap.frame) < s.opts.saveChunk; n++ {
-		if st := s.byID[ids[n]]; st != nil {
-			s.save(st)
-		}
+		s.saveNext(ids[n])
+		snap.done = ids[n]
 	}
 	frame, snap.frame = snap.frame, nil
 	return frame, ids[n:], false
+}
+
+// saveNext saves a stream in its turn, and lets it rest if it has not changed since the last time.
+func (s *state) saveNext(id uint64) {
+	snap := s.snapshot
+	if bytes := s.streams.bytes(id); bytes != nil {
+		bytes = bytes[:skimSize(bytes)]
+		snap.frame = append(snap.frame, bytes...)
+		snap.saved++
+		s.streams.again(id, bytes)
+		return
+	}
+	st := s.streams.awake[id]
+	if st == nil || st.saved == snap.number {
+		return
+	}
+	from := len(snap.frame)
+	s.save(st)
+	if st.still && !st.trimmed {
+		s.streams.rest(id, snap.frame[from:])
+	}
+	st.still = true
 }
 
 // loadSnapshot sets the state to the snapshot with the given base.
@@ -261,13 +282,9 @@ func (s *Store) loadSnapshot(base uint64) (head snapshotHead, err error) {
 		return head, err
 	}
 	defer f.Close()
-	head, streams, err := readSnapshot(f, base, &s.shared)
+	head, err = s.readSnapshot(f, base)
 	if err != nil {
 		return head, fmt.Errorf("snapshot %d: %w", base, err)
-	}
-	slices.SortFunc(streams, func(a, b *stream) int { return cmp.Compare(a.id, b.id) })
-	for _, st := range streams {
-		s.add(st)
 	}
 	s.lastID, s.base, s.snapshotBytes = head.lastID, base, head.size
 	return head, nil
@@ -281,37 +298,36 @@ type snapshotHead struct {
 	batches       map[uint32]map[uint64]*places // of each segment, in one of an earlier version
 }
 
-// readSnapshot reads a snapshot and verifies all its checksums.
-func readSnapshot(f file, base uint64, values *shared) (head snapshotHead, streams []*stream, err error) {
+// readSnapshot reads a snapshot into a state that has no streams, and verifies all its checksums.
+func (s *state) readSnapshot(f file, base uint64) (head snapshotHead, err error) {
 	if head.size, err = f.size(); err != nil {
-		return head, nil, err
+		return head, err
 	}
-	var frame []byte
+	var l *loader
 	at := int64(0)
 	for number := uint64(0); ; number++ {
-		var found uint64
-		var ok bool
-		frame, found, ok, err = readFrame(f, at, head.size, base, frame)
+		frame, found, ok, err := readFrame(f, at, head.size, base, nil) // streams rest in it
 		if err != nil {
-			return head, nil, err
+			return head, err
 		}
 		if !ok || found != number {
-			return head, nil, damaged("frame %d at %d", number, at)
+			return head, damaged("frame %d at %d", number, at)
 		}
 		at += int64(len(frame))
-		c := cutter{b: frame[frameBytes:]}
 		if number == 0 {
-			if err := head.parse(&c); err != nil {
-				return head, nil, err
+			if err := head.parse(&cutter{b: frame[frameBytes:]}); err != nil {
+				return head, err
 			}
+			l = s.loader(&head)
 			continue
 		}
-		done := false
-		if streams, done = c.streams(streams, &head, values); c.bad || done && at != head.size {
-			return head, nil, damaged("the content of frame %d at %d", number, at)
+		done, ok := l.frame(frame)
+		if !ok || done && at != head.size {
+			return head, damaged("the content of frame %d at %d", number, at)
 		}
 		if done {
-			return head, streams, nil
+			l.finish()
+			return head, nil
 		}
 	}
 }
@@ -335,19 +351,6 @@ func (h *snapshotHead) parse(c *cutter) error {
 	return nil
 }
 
-// streams decodes the content of a frame. done reports that it was the last one.
-func (c *cutter) streams(list []*stream, head *snapshotHead, values *shared) (_ []*stream, done bool) {
-	for len(c.b) > 0 {
-		id := c.uint()
-		if id == 0 {
-			c.bad = c.bad || c.uint() != uint64(len(list)) || len(c.b) > 0
-			return list, true
-		}
-		list = append(list, c.stream(id, head, values))
-	}
-	return list, false
-}
-
 // snapshotPays reports whether a snapshot lets a full disk have back more than it takes: the segments from the base on
 // are then no longer needed for their records.
 func (s *Store) snapshotPays() bool {
@@ -367,10 +370,10 @@ func (s *Store) snapshotPays() bool {
 func (s *Store) snapshotDue() bool { return s.sinceSnapshot >= s.snapshotAt }
 
 // snapshotAfter returns how many bytes are committed between two snapshots: enough that the snapshot is no larger than
-// half of what was written since the previous one, and that there is not one for each of the small segments of a disk
+// what was written since the previous one, and that there is not one for each of the small segments of a disk
 // that is nearly full.
 func (s *Store) snapshotAfter() int64 {
-	return max(s.step, 2*s.snapshotBytes, min(s.opts.SegmentBytes, 16*minSegmentBytes))
+	return max(s.step, s.snapshotBytes, min(s.opts.SegmentBytes, 16*minSegmentBytes))
 }
 
 // postponeSnapshot delays the next snapshot after a failed one.

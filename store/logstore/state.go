@@ -13,32 +13,51 @@ import (
 // a record after its commit and during recovery.
 type state struct {
 	shared
-	byKey    byKey              // streams and marks
-	byID     map[uint64]*stream // the same
-	lastID   uint64             // the highest one ever assigned
-	index    listing.Index      // of streams
-	queue    queue              // of streams that have ended
+	streams  streams       // and marks
+	lastID   uint64        // the highest one ever assigned
+	index    listing.Index // of streams
+	open     listing.Index // of those that have not ended
+	queue    queue         // of those that have
 	marks    queue
 	segments map[uint32]*segment
-	placed   int64    // runs of all streams
-	trimmed  []uint64 // streams whose oldest run has batches that are dropped and still count
+	missing  map[uint32]int64 // live bytes of segments that do not exist, or not yet; while the log is opened
+	placed   int64            // runs of all streams
+	trimmed  []uint64         // streams whose oldest run has batches that are dropped and still count
+	bytes    []byte           // of the stream that went to rest last
 	// snapshot is the one being written, if any.
 	snapshot *snapshot
 }
 
 func newState() state {
 	return state{
-		shared: shared{tenants: map[reprise.Tenant]*tenant{}},
-		byKey:  newByKey(), byID: map[uint64]*stream{}, segments: map[uint32]*segment{},
+		shared:  shared{tenants: map[reprise.Tenant]*tenant{}},
+		streams: newStreams(), segments: map[uint32]*segment{},
+		missing: map[uint32]int64{},
 	}
 }
 
 // due returns the time at which Sweep removes st, which must be in the queue.
 func (st *stream) due() time.Time { return st.end.Expires }
 
-// find returns the stream key, or the error that says why there is none.
+// get returns the stream or mark with a key, to be read, or nil.
+func (s *state) get(key reprise.StreamKey) *stream {
+	return s.streams.peek(s.streams.find(key), s.tenants)
+}
+
+// wake returns the stream or mark with an id, to be changed, or nil.
+func (s *state) wake(id uint64) *stream {
+	st := s.streams.awake[id]
+	if st == nil {
+		if st = s.streams.wake(id, &s.shared); st != nil && s.snapshot != nil && id <= s.snapshot.done {
+			st.saved = s.snapshot.number
+		}
+	}
+	return st
+}
+
+// find returns the stream key, to be read, or the error that says why there is none.
 func (s *state) find(key reprise.StreamKey, now time.Time) (*stream, error) {
-	st := s.byKey.get(key)
+	st := s.get(key)
 	switch {
 	case st == nil:
 		return nil, reprise.ErrNotFound
@@ -61,20 +80,30 @@ func (s *state) apply(r *record, seg *segment) error {
 	}
 	st := r.stream
 	if st == nil {
-		st = s.byID[r.id]
+		st = s.wake(r.id)
 	}
 	if st == nil {
 		return damaged("a record of stream %d, which does not exist", r.id)
 	}
 	s.save(st)
-	if r.kind == kindRemove {
-		s.remove(st, r.until)
-		return nil
+	st.still = false
+	err := s.change(st, r, seg)
+	// During a snapshot, what it has of the streams at rest is known by their ids.
+	if err == nil && st.end != nil && !st.trimmed && s.snapshot == nil && s.streams.awake[st.id] == st {
+		s.bytes = appendStream(s.bytes[:0], st)
+		s.streams.rest(st.id, s.bytes)
 	}
-	if st.mark {
+	return err
+}
+
+// change applies a record of a stream.
+func (s *state) change(st *stream, r *record, seg *segment) error {
+	if st.mark && r.kind != kindRemove {
 		return damaged("a record of stream %d, which is a mark", r.id)
 	}
 	switch r.kind {
+	case kindRemove:
+		s.remove(st, r.until)
 	case kindTrim:
 		s.trim(st, r.earliest, r.kept)
 	case kindMove:
@@ -90,7 +119,7 @@ func (s *state) apply(r *record, seg *segment) error {
 }
 
 func (s *state) create(r *record) error {
-	if old := s.byKey.get(r.info.Key); old != nil {
+	if old := s.wake(s.streams.find(r.info.Key)); old != nil {
 		if !old.mark {
 			return damaged("stream %d is created over another one", r.id)
 		}
@@ -109,17 +138,14 @@ func (s *state) create(r *record) error {
 
 // add makes a stream or a mark findable. Ids are added in ascending order.
 func (s *state) add(st *stream) {
-	st.place = -1
 	if s.snapshot != nil {
 		st.saved = s.snapshot.number
 	}
 	s.lastID = max(s.lastID, st.id)
-	s.placed += int64(st.runs.number())
-	s.byID[st.id] = st
-	s.byKey.put(st)
+	s.streams.put(st)
 	st.tenant.held++
 	if st.mark {
-		s.marks.add(st)
+		s.marks.add(dueOf(st))
 		return
 	}
 	s.index.Add(st.key(), st.id)
@@ -128,22 +154,40 @@ func (s *state) add(st *stream) {
 	size.Events += st.kept()
 	size.Bytes += st.bytes
 	size.Overhead += st.overhead()
-	if st.end != nil {
-		s.queue.add(st)
+	if st.end == nil {
+		s.open.Add(st.key(), st.id)
+	} else {
+		s.queue.add(dueOf(st))
+	}
+}
+
+// counts reports whether a time in the queue, or in that of the marks, is still that of a stream. One that rests may
+// have another one, which take finds out.
+func (s *state) counts(marks bool) func(due) bool {
+	return func(d due) bool {
+		st := s.streams.awake[d.id]
+		if st == nil {
+			return s.streams.rests(d.id)
+		}
+		return st.end != nil && st.mark == marks && dueOf(st) == d
 	}
 }
 
 // remove removes st, or turns it into its mark.
 func (s *state) remove(st *stream, until time.Time) {
-	if st.mark {
-		s.marks.remove(st)
-	} else {
-		s.queue.remove(st)
+	wasMark, wasEnded := st.mark, st.end != nil
+	defer func() {
+		if wasMark {
+			s.marks.remove(s.counts(true))
+		} else if wasEnded {
+			s.queue.remove(s.counts(false))
+		}
+	}()
+	if !wasMark {
 		s.hide(st)
 	}
 	if until.IsZero() {
-		delete(s.byID, st.id)
-		s.byKey.remove(st)
+		s.streams.remove(st)
 		if st.tenant.held--; st.tenant.held == 0 {
 			delete(s.tenants, st.tenant.name)
 		}
@@ -152,12 +196,15 @@ func (s *state) remove(st *stream, until time.Time) {
 	old := *st
 	*st = *s.marked(st.id, st.key(), until)
 	st.group, st.saved = old.group, old.saved
-	s.marks.add(st)
+	s.marks.add(dueOf(st))
 }
 
 // hide undoes what add does for streams only, and drops the batches.
 func (s *state) hide(st *stream) {
 	s.index.Remove(st.key(), st.id)
+	if st.end == nil {
+		s.open.Remove(st.key(), st.id)
+	}
 	size := &st.tenant.size
 	size.Streams--
 	size.Events -= st.kept()
@@ -215,10 +262,12 @@ func (s *state) settle(st *stream, t *trimming) {
 	}
 }
 
-// count adds to the live bytes of a segment. During recovery the segment may not exist anymore.
+// count adds to the live bytes of a segment.
 func (s *state) count(number uint32, bytes int64) {
 	if seg := s.segments[number]; seg != nil {
 		seg.live += bytes
+	} else {
+		s.missing[number] += bytes
 	}
 }
 
@@ -253,8 +302,11 @@ func (s *state) append(st *stream, r *record, seg *segment) error {
 		fields.producers = driver.Remember(slices.Clone(fields.producers), r.producers) // readers keep the old
 	}
 	if r.end != nil {
+		if st.end == nil {
+			s.open.Remove(st.key(), st.id)
+		}
 		st.end = r.end
-		s.queue.add(st)
+		s.queue.add(dueOf(st))
 	}
 	s.window(st, max(st.earliest, r.earliest), r.first+r.count-1, r.kept)
 	return nil
@@ -273,9 +325,11 @@ func (s *state) move(st *stream, r *record, seg *segment) error {
 	return nil
 }
 
-// place adds the batch of r, which is in seg, to the index of that.
+// place adds the batch of r, which is in seg, to the index of that, unless the index is on the disk already.
 func (s *state) place(st *stream, r *record, seg *segment) {
 	b := r.place()
-	placesOf(seg.batches, st.id).add(&b)
+	if seg.batches != nil {
+		placesOf(seg.batches, st.id).add(&b)
+	}
 	seg.live += b.space()
 }

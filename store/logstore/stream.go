@@ -1,15 +1,14 @@
 package logstore
 
 import (
-	"hash/maphash"
 	"math"
 	"time"
 
 	"reprise"
 )
 
-// stream is a stream, or the mark of a removed one. There is one in memory for each stream that is kept, so that its
-// bytes count: equal configurations and names of tenants are shared, and what few streams have is in rare.
+// stream is a stream, or the mark of a removed one, that does not rest; see streams. Equal configurations and names of
+// tenants are shared, and what few streams have is in rare.
 type stream struct {
 	id     uint64
 	tenant *tenant
@@ -25,13 +24,13 @@ type stream struct {
 	seconds int64 // of the creation, since 1970; with nanos
 	nanos   uint32
 
-	place int32  // in the queue, or -1
 	group uint32 // number of the newest group that changes the stream
 	saved uint32 // number of the newest snapshot that has the stream or does not need it
 	name  uint16 // the length of the name
 	mark  bool
 
 	trimmed bool // it is in state.trimmed
+	still   bool // unchanged since a snapshot has saved it
 }
 
 // rare are fields of a reprise.StreamInfo.
@@ -152,47 +151,4 @@ func (st *stream) renew(epoch reprise.Epoch) {
 	info.Renew(epoch)
 	st.names = info.Key.Name + string(epoch)
 	st.extra().lineage = info.Lineage
-}
-
-// byKey finds streams by their keys, which it does not keep.
-type byKey struct {
-	hash    func(reprise.StreamKey) uint64
-	streams map[uint64]*stream
-	clashes map[reprise.StreamKey]*stream // those whose hash another one had
-}
-
-func newByKey() byKey {
-	seed := maphash.MakeSeed()
-	return byKey{
-		hash:    func(key reprise.StreamKey) uint64 { return maphash.Comparable(seed, key) },
-		streams: map[uint64]*stream{}, clashes: map[reprise.StreamKey]*stream{},
-	}
-}
-
-// get returns the stream or mark with a key, or nil.
-func (m *byKey) get(key reprise.StreamKey) *stream {
-	if st := m.streams[m.hash(key)]; st != nil && st.key() == key {
-		return st
-	}
-	return m.clashes[key]
-}
-
-// put adds a stream, whose key is free.
-func (m *byKey) put(st *stream) {
-	key := st.key()
-	if hash := m.hash(key); m.streams[hash] == nil {
-		m.streams[hash] = st
-	} else {
-		m.clashes[key] = st
-	}
-}
-
-// remove removes a stream that is there.
-func (m *byKey) remove(st *stream) {
-	key := st.key()
-	if hash := m.hash(key); m.streams[hash] == st {
-		delete(m.streams, hash)
-	} else {
-		delete(m.clashes, key)
-	}
 }

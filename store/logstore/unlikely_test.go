@@ -23,7 +23,7 @@ func TestCommitOfAnotherNumberIsNotTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if tail := again.byKey.get(info.Key).tail; tail != 2 || again.active.end != end {
+	if tail := again.get(info.Key).tail; tail != 2 || again.active.end != end {
 		t.Errorf("the tail is %d, and the log ends at %d, want 2 and %d", tail, again.active.end, end)
 	}
 }
@@ -78,9 +78,10 @@ func TestMarkReplacedDuringSnapshotIsInIt(t *testing.T) {
 	if err := s.saveSnapshot(false); err != nil || !replaced {
 		t.Fatalf("%v, replaced: %t", err, replaced)
 	}
-	_, streams, err := readSnapshot(d.names[snapshotName(s.base)], s.base, &s.shared)
-	if err != nil || len(streams) != 1 || !streams[0].mark {
-		t.Errorf("the snapshot has %d streams and marks, %v", len(streams), err)
+	saved := newState()
+	_, err := saved.readSnapshot(d.names[snapshotName(s.base)], s.base)
+	if st := saved.get(info.Key); err != nil || saved.streams.len() != 1 || !st.mark {
+		t.Errorf("the snapshot has %d streams and marks, %v", saved.streams.len(), err)
 	}
 }
 
@@ -90,7 +91,7 @@ func TestBatchTrimmedMeanwhileIsNotMoved(t *testing.T) {
 	s, info := openWithStream(t, newSimDisk())
 	appendTo(t, s, &info, 1, []byte("first"))
 	appendTo(t, s, &info, 1, []byte("second"))
-	st, seg := s.byKey.get(info.Key), s.active
+	st, seg := s.get(info.Key), s.active
 	if err := s.saveSnapshot(false); err != nil { // which begins another segment
 		t.Fatal(err)
 	}

@@ -19,6 +19,8 @@ var (
 	schema2 string
 	//go:embed schema3.sql
 	schema3 string
+	//go:embed indexes.sql
+	indexes string
 )
 
 const (
@@ -176,6 +178,18 @@ func migrate(conn *sqlite.Conn) error {
 		}
 	}
 	return nil
+}
+
+// addIndexes makes the indexes for lists, once. On a full disk they are missing, and lists look at each stream.
+func (s *Store) addIndexes(conn *sqlite.Conn) error {
+	const made = `SELECT count(*) FROM sqlite_schema WHERE name = 'labels'`
+	n, err := first(conn, made)
+	if err == nil && n == 0 {
+		err = sqlitex.ExecuteScript(conn, indexes, nil)
+		n = 1
+	}
+	s.labels = err == nil && n > 0
+	return err
 }
 
 // openReader opens a connection that only reads.

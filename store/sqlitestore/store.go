@@ -68,6 +68,7 @@ type Store struct {
 	writer  writer
 	cache   cache
 
+	labels  bool          // the file has a table of them
 	folding turn          // of foldAll
 	foldNow chan struct{} // wakes the folder
 	stop    chan struct{}
@@ -141,6 +142,9 @@ func (s *Store) connect() error {
 	if err := s.enableVacuum(conn); err != nil {
 		s.opts.Logger.Warn("the file gives no space back when streams are removed: it cannot be rewritten", "file",
 			s.path, "error", err)
+	}
+	if err := s.addIndexes(conn); err != nil {
+		s.opts.Logger.Warn("lists by labels are slow: the file has no index for them", "file", s.path, "error", err)
 	}
 	if err := s.writer.connect(conn, s.opts.MaxBytes); err != nil {
 		return err

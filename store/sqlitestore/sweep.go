@@ -1,6 +1,7 @@
 package sqlitestore
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -171,7 +172,8 @@ func sumConfigs(conn *sqlite.Conn, sizes map[reprise.Tenant]reprise.Size) error 
 		return err
 	}
 	defer stmt.Reset()
-	var text []byte
+	var text, before []byte
+	n := int64(0)
 	for {
 		more, err := stmt.Step()
 		if err != nil || !more {
@@ -179,9 +181,11 @@ func sumConfigs(conn *sqlite.Conn, sizes map[reprise.Tenant]reprise.Size) error 
 		}
 		text = slices.Grow(text[:0], stmt.ColumnLen(1))[:stmt.ColumnLen(1)]
 		stmt.ColumnBytes(1, text)
-		n, err := configOverhead(text)
-		if err != nil {
-			return err
+		if !bytes.Equal(text, before) { // streams that are made one after the other are often alike
+			if n, err = configOverhead(text); err != nil {
+				return err
+			}
+			text, before = before, text
 		}
 		tenant := reprise.Tenant(stmt.ColumnText(0))
 		size := sizes[tenant]
