@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks'
 import { count, plural } from './format'
-import type { Search } from './term/search'
-import type { View } from './term/view'
+import type { Search } from './lines/search'
+import type { View } from './lines/view'
 import type { Watch } from './watch'
 
 interface SearchProps {
