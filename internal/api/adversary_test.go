@@ -64,6 +64,7 @@ var plainBodies = map[string]map[string]any{
 		"cron": "@yearly", "execution": map[string]any{"argv": []any{"true"}, "session": ""},
 	},
 	"POST /v1/login":             {"token": "no-token-of-this-server"},
+	"POST /v1/login/flows":       {"provider": "corp"},
 	"POST /v1/files/permissions": {"path": "work/victim", "mode": "600"},
 	"POST /v1/webhooks stream":   {"url": "http://127.0.0.1:1/hook", "source": "streams"},
 	"POST /v1/webhooks prefix":   {"url": "http://127.0.0.1:1/hook", "source": "streams"},

@@ -217,7 +217,7 @@ func TestAllowNamesMethodsOfPath(t *testing.T) {
 		"/v1/streams/a%2Fb/events":  "GET, HEAD, OPTIONS, POST",
 		"/metrics":                  "GET, HEAD, OPTIONS",
 		"/v1/executions/x/events":   "GET, HEAD, OPTIONS",
-		"/v1/login":                 "DELETE, OPTIONS, POST",
+		"/v1/login":                 "DELETE, GET, HEAD, OPTIONS, POST",
 		"/v1/sessions/x":            "DELETE, GET, HEAD, OPTIONS",
 		"/v1/streams/s/end":         "OPTIONS, POST",
 		"/v1/executions/x/stdin":    "OPTIONS, POST",

@@ -12,6 +12,7 @@ import (
 	"reprise/internal/grants"
 	"reprise/internal/httpserver"
 	"reprise/internal/identity"
+	"reprise/internal/oidc"
 	"reprise/internal/web"
 	"reprise/internal/wire"
 )
@@ -42,14 +43,10 @@ func (s *Server) login(x *web.Exchange) error {
 	return x.Answer(http.StatusOK, loginBody{Secret: login.Secret})
 }
 
-// loginToken reads the token of a login. Its sender is not known, so the whole body has the time of one pause.
+// loginToken reads the token of a login, or the code of an identity provider, for which it gets a token there.
 func (s *Server) loginToken(x *web.Exchange) (string, error) {
 	scheme, token, _ := strings.Cut(x.R.Header.Get("Authorization"), " ")
-	if x.R.ContentLength > 0 && web.MediaType(x.R) != web.JSON {
-		return "", web.InvalidStatus(http.StatusUnsupportedMediaType, "the body has to be "+web.JSON)
-	}
-	httpserver.BoundBody(x.R, s.opts.BodyTimeout)
-	text, err := x.ReadBody(maxLogin)
+	text, err := s.publicBody(x)
 	if err != nil {
 		return "", err
 	}
@@ -57,12 +54,62 @@ func (s *Server) loginToken(x *web.Exchange) (string, error) {
 		return strings.TrimSpace(token), nil
 	}
 	var body struct {
-		Token string `json:"token"`
+		Token  string `json:"token"`
+		Code   string `json:"code"`
+		State  string `json:"state"`
+		Flow   string `json:"flow"`
+		Issuer string `json:"issuer"`
 	}
 	if err := web.DecodeAs(web.MediaType(x.R), text, &body); err != nil {
 		return "", err
 	}
-	return body.Token, nil
+	if body.Code == "" {
+		return body.Token, nil
+	}
+	flow, err := s.gate.Flow(x.R, body.Flow, body.State)
+	if err != nil {
+		return "", err
+	}
+	return s.opts.Issuers.Exchange(x.R.Context(), oidc.Flow(flow), body.Code, body.Issuer)
+}
+
+// publicBody reads the body of a request of anybody, which has to be there within one pause.
+func (s *Server) publicBody(x *web.Exchange) ([]byte, error) {
+	if x.R.ContentLength > 0 && web.MediaType(x.R) != web.JSON {
+		return nil, web.InvalidStatus(http.StatusUnsupportedMediaType, "the body has to be "+web.JSON)
+	}
+	httpserver.BoundBody(x.R, s.opts.BodyTimeout)
+	return x.ReadBody(maxLogin)
+}
+
+// showProviders lists the identity providers at which a person can log in.
+func (s *Server) showProviders(x *web.Exchange) error {
+	return x.Answer(http.StatusOK, map[string][]string{"providers": s.opts.Issuers.Providers()})
+}
+
+// beginFlow answers with the address of a provider, and with what the page has to keep until it gets a code.
+func (s *Server) beginFlow(x *web.Exchange) error {
+	text, err := s.publicBody(x)
+	if err != nil {
+		return err
+	}
+	var body struct {
+		Provider string `json:"provider"`
+	}
+	if err := web.DecodeAs(web.MediaType(x.R), text, &body); err != nil {
+		return err
+	}
+	flow, kept, err := s.gate.BeginFlow(body.Provider)
+	if err != nil {
+		return err
+	}
+	at, err := s.opts.Issuers.Authorize(x.R.Context(), oidc.Flow(flow))
+	if err != nil {
+		return err
+	}
+	return x.Answer(http.StatusCreated, map[string]string{
+		"url": at, "flow": kept, "redirect": s.opts.Issuers.Redirect(),
+	})
 }
 
 func (s *Server) logout(x *web.Exchange) error {

@@ -94,7 +94,9 @@ func (s *Server) streamRoutes(m *web.Mux) {
 
 // serverRoutes adds what every server has.
 func (s *Server) serverRoutes(m *web.Mux) {
+	m.Handle("GET", "/v1/login", web.Public, nil, s.showProviders)
 	m.Handle("POST", "/v1/login", web.Public, nil, s.login)
+	m.Handle("POST", "/v1/login/flows", web.Public, nil, s.beginFlow)
 	m.Handle("DELETE", "/v1/login", web.Public, nil, s.logout)
 	m.Handle("POST", "/v1/tickets", identity.ScopeRead, nil, s.issueTicket)
 	m.Handle("POST", "/v1/tickets/renew", web.OneStream, []string{identity.TicketParam}, s.renewTicket)

@@ -15,6 +15,7 @@ var unknownSchemas = map[string]string{
 	"Swept":        operators,
 	"TenantSize":   operators,
 	"LoginRequest": "clients send the token", "Login": "clients send the token",
+	"FlowRequest": "clients send the token", "Flow": "clients send the token", "Providers": "clients send the token",
 	"CursorEvent": encoding, "CursorMove": encoding, "Event": encoding, "EventLine": encoding,
 	"EventPiece": encoding, "EventStream": encoding,
 	"Payload": encoding, "Numbered": encoding, "PublishRequest": "one of two that are known",
@@ -44,6 +45,7 @@ var unknownOperations = map[string]string{
 	"readyz": operators, "showMCPSession": operators, "storeStats": operators, "sweepStore": operators,
 	"proveServer": goAlone, "showServer": operators, "showRequest": operators,
 	"login": "clients send the token", "logout": "clients send the token",
+	"listProviders": "clients send the token", "beginFlow": "clients send the token",
 }
 
 // unknownParameters are sent by no client.

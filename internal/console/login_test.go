@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"reprise/internal/oidctest"
 )
 
 // TestCookieIsOfNoUseElsewhere: a program on another port of the host gets the cookie of the console from the browser,
@@ -50,6 +52,37 @@ func TestCookieIsOfNoUseElsewhere(t *testing.T) {
 		t.Errorf("the page keeps the token: %s", stored)
 	}
 	p.clean(s.url)
+}
+
+// TestPersonLogsInAtProvider: the page sends a person to the identity provider and is logged in when they come back, on
+// the page that they wanted; neither its address nor what it keeps has a token, and an answer that this tab has not
+// asked for counts for nothing.
+func TestPersonLogsInAtProvider(t *testing.T) {
+	t.Parallel()
+	provider := oidctest.New(t)
+	s := startServer(t, "--oidc-issuer", provider.URL, "--oidc-client", oidctest.Client)
+	provider.Redirect, provider.Audience, provider.Scope = s.url+"/", s.url, "read run control"
+	name := strings.TrimPrefix(provider.URL, "http://")
+	p := startBrowser(t).open(t, 1280, 800)
+
+	p.visit(s.url + "/?code=of-an-attacker&state=s#/streams")
+	p.text("Nobody has begun to log in")
+	if at := p.eval("location.href"); at != s.url+"/#/streams" {
+		t.Errorf("the address is still %v", at)
+	}
+	p.click("button", "Log in with "+name)
+	p.text("Log out")
+	p.until(fmt.Sprintf("location.href === %q", s.url+"/#/streams"))
+	kept := p.eval(`JSON.stringify([sessionStorage, localStorage, document.cookie, location.href])`).(string)
+	if strings.Contains(kept, "eyJ") || strings.Contains(kept, "flow") {
+		t.Errorf("the page keeps %s", kept)
+	}
+	p.click("button", "Log out")
+	p.text("Token or API key")
+	provider.Deny.Store(true)
+	p.click("button", "Log in with "+name)
+	p.text("The identity provider has not logged you in")
+	p.text("access_denied")
 }
 
 // TestTabsShareTheLogin: a tab that the person opens is logged in while another one is, and one that logs out or in

@@ -44,11 +44,19 @@ func TestOutputIsShownAsAsked(t *testing.T) {
 	p.click("[aria-label='Regular expression']", ".*")
 	p.fill("[aria-label='Search output']", "^line [12]0$")
 	p.until(`document.querySelector(".search [role=status]").textContent === "2 lines"`)
+	p.until(`(() => { // two marks beside the scroll bar, of lines that are near the start
+		const { width, height, hidden } = document.querySelector(".term-marks canvas")
+		const pixels = document.querySelector(".term-marks canvas").getContext("2d").getImageData(0, 0, width, height).data
+		const rows = [...Array(height).keys()].filter((y) => pixels[y * width * 4 + 3] > 0)
+		const marks = rows.filter((y) => !rows.includes(y - 1))
+		return !hidden && marks.length === 2 && marks[1] < height / 10
+	})()`)
 	p.press("Enter")
 	p.until(`[...document.querySelectorAll(".term mark")].some((mark) => mark.textContent === "line 10")`)
 	p.fill("[aria-label='Search output']", "(")
 	p.until(`document.querySelector(".search [role=status]").textContent === "not an expression"`)
 	p.fill("[aria-label='Search output']", "")
+	p.until(`document.querySelector(".term-marks canvas").hidden`)
 	p.eval(`URL.createObjectURL = (blob) => (void blob.text().then((text) => (window.text = text)), "#")
 		HTMLAnchorElement.prototype.click = function () { window.named = this.download }`)
 	p.click("button", "both")

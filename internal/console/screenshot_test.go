@@ -44,7 +44,7 @@ func TestScreenshots(t *testing.T) {
 	p.size(1180, 500, false)
 	p.eval(`location.hash = "#/executions/shell"`)
 	p.text("Click to type into it.")
-	p.until(`(document.querySelector(".board-keys").focus(), true)`)
+	p.until(`(document.querySelector(".xterm-helper-textarea").focus(), true)`)
 	p.text("All keys go to the program")
 	p.until(`!document.body.innerText.includes("100×24")`)
 	p.call("Input.insertText", map[string]any{"text": "ls -l --color=always /usr/bin | head -3; wc build.sh tests.sh"})

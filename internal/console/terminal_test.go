@@ -11,7 +11,8 @@ import (
 )
 
 // board is the text on the terminal of the page.
-const board = `[...document.querySelectorAll(".board-row")].map(row => row.textContent.trimEnd()).join("\n").trimEnd()`
+const board = `[...document.querySelectorAll(".xterm-rows > div")]
+	.map(row => row.textContent.replaceAll("\u00a0", " ").trimEnd()).join("\n").trimEnd()`
 
 // onBoard waits until the terminal shows a text.
 func (p *page) onBoard(want string) {
@@ -57,7 +58,7 @@ func TestTerminalIsTypedInto(t *testing.T) {
 	p.onBoard("$")
 	p.text("70×20")
 	p.text("Click to type into it.")
-	p.until(`(document.querySelector(".board-keys").focus(), true)`)
+	p.until(`(document.querySelector(".xterm-helper-textarea").focus(), true)`)
 	p.text("All keys go to the program")
 	p.call("Input.insertText", map[string]any{"text": "stty size; echo 日本 $((40+2)); sleep 1000"})
 	p.press("Enter")
@@ -71,12 +72,12 @@ func TestTerminalIsTypedInto(t *testing.T) {
 
 	// Cuts lose no key and show nothing twice.
 	p.click("button", "Cut")
-	p.until(`(document.querySelector(".board-keys").focus(), true)`)
+	p.until(`(document.querySelector(".xterm-helper-textarea").focus(), true)`)
 	p.call("Input.insertText", map[string]any{"text": "echo while $((3*3)) away"})
 	p.press("Enter")
 	p.click("button", "Resume")
 	p.onBoard("while 9 away")
-	p.until(`(document.querySelector(".board-keys").focus(), true)`)
+	p.until(`(document.querySelector(".xterm-helper-textarea").focus(), true)`)
 	p.call("Input.insertText", map[string]any{"text": "exit 7"})
 	p.press("Enter")
 	p.text("What was on the screen at the end.")
@@ -88,7 +89,7 @@ func TestTerminalIsTypedInto(t *testing.T) {
 	p.clean(s.url)
 }
 
-// TestTerminalDrawsAsTheServer: the page draws what the server draws of the same output.
+// TestTerminalDrawsAsTheServer: the page, and so xterm.js, draws what the server draws of the same output.
 func TestTerminalDrawsAsTheServer(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
@@ -104,7 +105,6 @@ func TestTerminalDrawsAsTheServer(t *testing.T) {
 			fmt.Sprintf("/v1/executions/%s/screen?cols=%d&rows=%d", id, cols, rows), nil)["text"].(string)
 		p.eval(fmt.Sprintf(`location.hash = "#/executions/%s"`, id))
 		p.until(fmt.Sprintf("document.querySelector('.facts')?.innerText.includes(%q)", id))
-		p.until(`document.querySelectorAll(".board-row").length === 12 && document.querySelector(".strip").innerText.includes("each event once")`)
 		lines := strings.Split(want, "\n")
 		for i := range lines {
 			lines[i] = strings.TrimRight(lines[i], " ")
@@ -115,30 +115,38 @@ func TestTerminalDrawsAsTheServer(t *testing.T) {
 	p.clean(s.url)
 }
 
-// drawing is output that uses what terminals can do, at random.
+// drawing is output that uses what terminals can do, at random. What terminals differ in is left out: edits while the
+// next character would wrap, wide characters at the right margin, origin mode, and regions of the other screen.
 func drawing(r *rand.Rand, cols, rows int) []byte {
 	var b strings.Builder
 	n := func(most int) int { return r.IntN(most) }
+	column := func() { fmt.Fprintf(&b, "\x1b[%dG", 1+n(cols)) }
 	pieces := []func(){
 		func() { fmt.Fprintf(&b, "text%d ", n(1000)) },
-		func() { b.WriteString("日本語 wörld é́ ✓") },
+		func() { b.WriteString("\r日本語 wörld é́ ✓") },
 		func() { b.WriteString(strings.Repeat("=", n(2*cols))) },
 		func() { fmt.Fprintf(&b, "\x1b[%d;%dH", n(rows+2), n(cols+2)) },
 		func() { fmt.Fprintf(&b, "\x1b[%d%c", n(6), "ABCDEFGdIZ"[n(10)]) },
-		func() { fmt.Fprintf(&b, "\x1b[%d%c", n(3), "@PXLMSTb"[n(8)]) },
+		func() { fmt.Fprintf(&b, "\x1b[%d%c", n(3), "@PXLMST"[n(7)]) },
 		func() { fmt.Fprintf(&b, "\x1b[%d%c", n(3), "KKKKKJ"[n(6)]) },
 		func() { fmt.Fprintf(&b, "\x1b[%d;%dr", 1+n(rows), 1+n(rows)) },
-		func() { fmt.Fprintf(&b, "\x1b[%d;38;5;%d;48;2;1;2;3;4:3m", n(10), n(256)) },
-		func() { fmt.Fprintf(&b, "\x1b[?%d%c", []int{6, 7, 25, 47, 1047, 1048, 1049}[n(7)], "hl"[n(2)]) },
+		func() { fmt.Fprintf(&b, "\x1b[%d;38;5;%d;48;2;1;2;3;4:3m", n(8), n(256)) },
+		func() { fmt.Fprintf(&b, "\x1b[?%d%c\x1b[r", []int{25, 47, 1047, 1048, 1049}[n(5)], "hl"[n(2)]) },
 		func() { fmt.Fprintf(&b, "\x1b[%d%c", []int{4, 20}[n(2)], "hl"[n(2)]) },
 		func() { b.WriteString([]string{"\x1b7", "\x1b8", "\x1bD", "\x1bE", "\x1bM", "\x1bH", "\x1b[g"}[n(7)]) },
-		func() { b.WriteString([]string{"\r", "\n", "\b", "\t", "\v", "\r\n", "\x1b[s", "\x1b[u"}[n(8)]) },
+		func() {
+			b.WriteString([]string{"\r", "\n", "\b", "\t", "\v", "\r\n", "\x1b[s", "\x1b[u", "e\x1b[2b"}[n(9)])
+		},
 		func() {
 			b.WriteString([]string{"\x1b(0lqqk\x1b(B", "\x1b)0\x0eabc\x0f", "\x1b]0;title\a", "\x1bP1q\x1b\\"}[n(4)])
 		},
 	}
-	for range 200 {
-		pieces[n(len(pieces))]()
+	for range 40 {
+		piece := n(len(pieces))
+		if piece > 3 {
+			column()
+		}
+		pieces[piece]()
 	}
 	b.WriteString("\x1b[?25h")
 	return []byte(b.String())

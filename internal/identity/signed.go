@@ -12,8 +12,11 @@ import (
 
 // The labels separate the purposes of signatures.
 const (
-	cookieLabel = "reprise login 3"
-	ticketLabel = "reprise ticket 2"
+	cookieLabel   = "reprise login 3"
+	ticketLabel   = "reprise ticket 2"
+	flowLabel     = "reprise flow 1"
+	nonceLabel    = "reprise nonce 1"
+	verifierLabel = "reprise verifier 1"
 )
 
 // maxSignedBytes limits the text of a cookie or ticket before it is processed.
@@ -26,7 +29,8 @@ const maxSignedBytes = 4096
 type claims struct {
 	Credential string `json:"credential,omitempty"`
 	Stream     string `json:"stream,omitempty"`
-	ID         string `json:"id,omitempty"`     // of a login
+	ID         string `json:"id,omitempty"` // of a login, or the state of a flow
+	Provider   string `json:"provider,omitempty"`
 	Secret     string `json:"secret,omitempty"` // digest of the second secret of a login
 	Expires    int64  `json:"expires"`          // Unix seconds
 	// Begun, in Unix seconds, is when the first ticket was issued of those that were renewed since, and TTL, in

@@ -16,6 +16,27 @@ var identityMutants = []mutant{
 		pkg: "./internal/api", run: "TestCookieCountsOnlyWithItsSecret",
 	},
 	{
+		name: "a login at a provider goes on with any state", rule: "R10.1",
+		file: "internal/identity/flow.go", old: "[]byte(state)) != 1 {", new: "[]byte(state)) > 1 {",
+		pkg: "./internal/api", run: "TestFlowsAreNotMixed",
+	},
+	{
+		name: "the nonce of an ID token does not count", rule: "R10.1",
+		file: "internal/oidc/flow.go", old: "[]byte(nonce)) != 1 {", new: "[]byte(nonce)) > 1 {",
+		pkg: "./internal/api", run: "TestFlowsAreNotMixed",
+	},
+	{
+		name: "an ID token for any client counts", rule: "R10.1",
+		file: "internal/oidc/flow.go",
+		old:  "by != i || !slices.Contains(c.list(\"aud\", false), i.ClientID)", new: "by != i",
+		pkg: "./internal/api", run: "TestFlowsAreNotMixed",
+	},
+	{
+		name: "a code of any issuer is exchanged", rule: "R10.1",
+		file: "internal/oidc/flow.go", old: "from != \"\" && from != i.URL", new: "len(from) < 0",
+		pkg: "./internal/api", run: "TestFlowsAreNotMixed",
+	},
+	{
 		name: "a proof is good for every address", rule: "R10.1",
 		file: "internal/serverproof/serverproof.go", old: "label, challenge, address)", new: "label, challenge, \"\")",
 		pkg: "./client", run: "TestTokenIsSentToProvenServerOnly",

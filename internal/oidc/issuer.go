@@ -53,6 +53,10 @@ type Issuer struct {
 	// LimitsClaim is the claim with quotas of the principal, an object of whole numbers by quota, which override
 	// Limits. A token with a malformed claim is refused. Default: no claim is used.
 	LimitsClaim string `yaml:"limits_claim"`
+	// ClientID is the public client, without a secret, as which people log in to the console. Default: they cannot.
+	// LoginScope is what is asked for then. Default: openid, and the scopes that Allow lists.
+	ClientID   string `yaml:"client_id"`
+	LoginScope string `yaml:"login_scope"`
 	// Allow lists the scopes that may be granted. Default: read, publish, run and control.
 	Allow []identity.Scope `yaml:"allow"`
 }
@@ -105,6 +109,12 @@ func (i Issuer) withDefaults() (Issuer, error) {
 	}
 	if i.Allow == nil {
 		i.Allow = []identity.Scope{identity.ScopeRead, identity.ScopePublish, identity.ScopeRun, identity.ScopeControl}
+	}
+	if i.LoginScope == "" {
+		i.LoginScope = "openid"
+		for _, scope := range i.Allow {
+			i.LoginScope += " " + i.ScopePrefix + string(scope)
+		}
 	}
 	switch {
 	case len(i.Name) > maxNamePart || !isPrintable(i.Name):

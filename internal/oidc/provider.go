@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -43,10 +44,14 @@ const discoveryPath = "/.well-known/openid-configuration"
 func (i *Issuer) fetchKeys(ctx context.Context, client *http.Client) ([]*key, error) {
 	from := i.JWKS
 	if from == "" {
-		var err error
-		if from, err = i.discover(ctx, client); err != nil {
+		found, err := i.discover(ctx, client)
+		if err != nil {
 			return nil, err
 		}
+		if err := checkURL(found.JWKS); err != nil {
+			return nil, fmt.Errorf("%s: jwks_uri: %w", i.URL, err)
+		}
+		from = found.JWKS
 	}
 	text, err := get(ctx, client, from)
 	if err != nil {
@@ -59,27 +64,37 @@ func (i *Issuer) fetchKeys(ctx context.Context, client *http.Client) ([]*key, er
 	return keys, nil
 }
 
-// discover returns the URL of the issuer's keys.
-func (i *Issuer) discover(ctx context.Context, client *http.Client) (string, error) {
+// document is what an issuer publishes about itself.
+type document struct {
+	Issuer        string `json:"issuer"`
+	JWKS          string `json:"jwks_uri"`
+	Authorization string `json:"authorization_endpoint"`
+	Token         string `json:"token_endpoint"`
+}
+
+// endpoint parses a URL of the document.
+func (d *document) endpoint(text string) (*url.URL, error) {
+	if err := checkURL(text); err != nil {
+		return nil, fmt.Errorf("%s: an endpoint of logins: %w", d.Issuer, err)
+	}
+	return url.Parse(text)
+}
+
+// discover fetches the document of the issuer.
+func (i *Issuer) discover(ctx context.Context, client *http.Client) (*document, error) {
 	from := strings.TrimSuffix(i.URL, "/") + discoveryPath
 	text, err := get(ctx, client, from)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	var document struct {
-		Issuer string `json:"issuer"`
-		JWKS   string `json:"jwks_uri"`
+	var found document
+	if err := json.Unmarshal(text, &found); err != nil {
+		return nil, fmt.Errorf("%s: %w", from, err)
 	}
-	if err := json.Unmarshal(text, &document); err != nil {
-		return "", fmt.Errorf("%s: %w", from, err)
+	if found.Issuer != i.URL {
+		return nil, fmt.Errorf("%s is the document of the issuer %.200q", from, found.Issuer)
 	}
-	if document.Issuer != i.URL {
-		return "", fmt.Errorf("%s is the document of the issuer %.200q", from, document.Issuer)
-	}
-	if err := checkURL(document.JWKS); err != nil {
-		return "", fmt.Errorf("%s: jwks_uri: %w", from, err)
-	}
-	return document.JWKS, nil
+	return &found, nil
 }
 
 // get fetches a document.

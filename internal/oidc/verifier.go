@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -83,8 +84,10 @@ type Verifier struct {
 	opts    Options
 	next    identity.Verifier // for other credentials
 
-	stop  context.CancelFunc
-	cache *cache
+	stop   context.CancelFunc
+	cache  *cache
+	client *http.Client
+	flows  chan struct{} // holds a place for each login that waits for a provider
 }
 
 // issuer is an Issuer and its keys.
@@ -102,7 +105,7 @@ func New(issuers []Issuer, opts *Options) (*Verifier, error) {
 	v.cache = &cache{most: v.opts.MaxCached, tokens: map[digest]identity.Principal{}}
 	v.opts.life, v.stop = context.WithCancel(context.Background())
 	v.opts.work = &work{}
-	client := newHTTPClient()
+	v.client, v.flows = newHTTPClient(), make(chan struct{}, maxFlows)
 	names := map[string]bool{}
 	for _, one := range issuers {
 		one, err := one.withDefaults()
@@ -114,7 +117,7 @@ func New(issuers []Issuer, opts *Options) (*Verifier, error) {
 		}
 		names[one.Name] = true
 		i := &issuer{Issuer: one}
-		fetch := func(ctx context.Context) ([]*key, error) { return i.fetchKeys(ctx, client) }
+		fetch := func(ctx context.Context) ([]*key, error) { return i.fetchKeys(ctx, v.client) }
 		i.keys = &keySet{opts: &v.opts, fetch: fetch}
 		v.issuers[one.URL] = i
 	}
@@ -123,7 +126,7 @@ func New(issuers []Issuer, opts *Options) (*Verifier, error) {
 	}
 	v.opts.work.begin(func() {
 		<-v.opts.life.Done()
-		client.CloseIdleConnections()
+		v.client.CloseIdleConnections()
 	})
 	return v, nil
 }
@@ -202,36 +205,46 @@ var types = []string{"", "jwt", "at+jwt", "application/at+jwt", "application/jwt
 
 // verify verifies the signature of a token and then its claims.
 func (v *Verifier) verify(ctx context.Context, token string) (identity.Principal, error) {
+	i, k, c, err := v.signed(ctx, token)
+	if err != nil {
+		return identity.Principal{}, err
+	}
+	return v.admit(i, k, c)
+}
+
+// signed returns the claims of a token, and the issuer and the key that have signed it.
+func (v *Verifier) signed(ctx context.Context, token string) (*issuer, *key, claims, error) {
+	fail := func(err error) (*issuer, *key, claims, error) { return nil, nil, nil, err }
 	if len(token) > maxToken {
-		return identity.Principal{}, wrong("the token is too long")
+		return fail(wrong("the token is too long"))
 	}
 	jws, err := jose.ParseSignedCompact(token, algorithms)
 	if err != nil || len(jws.Signatures) != 1 {
-		return identity.Principal{}, wrong("the token cannot be read, or is signed by an algorithm that is not taken")
+		return fail(wrong("the token cannot be read, or is signed by an algorithm that is not taken"))
 	}
 	header := jws.Signatures[0].Protected
 	typ, _ := header.ExtraHeaders[jose.HeaderType].(string)
 	if !slices.Contains(types, strings.ToLower(typ)) {
-		return identity.Principal{}, wrong("the token is no access token, by its header typ")
+		return fail(wrong("the token is no access token, by its header typ"))
 	}
 	var c claims
 	if err := json.Unmarshal(jws.UnsafePayloadWithoutVerification(), &c); err != nil {
-		return identity.Principal{}, wrong("the claims of the token cannot be read")
+		return fail(wrong("the claims of the token cannot be read"))
 	}
 	i := v.issuers[c.text("iss")]
 	if i == nil {
-		return identity.Principal{}, wrong("the issuer of the token is not known here")
+		return fail(wrong("the issuer of the token is not known here"))
 	}
 	keys, err := i.keys.find(ctx, header.KeyID, header.Algorithm)
 	if err != nil {
-		return identity.Principal{}, err
+		return fail(err)
 	}
 	for _, k := range keys {
 		if _, err := jws.Verify(k.public); err == nil {
-			return v.admit(i, k, c)
+			return i, k, c, nil
 		}
 	}
-	return identity.Principal{}, wrong("the signature of the token is wrong")
+	return fail(wrong("the signature of the token is wrong"))
 }
 
 // admit checks the claims of a token whose signature is valid.

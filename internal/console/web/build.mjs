@@ -4,6 +4,29 @@ import { build } from 'esbuild'
 import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises'
 import path from 'node:path'
 
+/**
+ * Changes xterm.js in five places: four make styles that the policy of the page forbids, and one fails, after which nothing
+ * more is drawn, when a program erases up to the end of the last line.
+ */
+const changesOfXterm = {
+  name: 'changes of xterm.js',
+  setup({ onLoad }) {
+    onLoad({ filter: /@xterm\/xterm\/lib\/xterm\.mjs$/ }, async (file) => {
+      let contents = await readFile(file.path, 'utf8')
+      for (const [from, to, times] of [
+        [/[\w.]+\.createElement\("style"\)/g, 'sheetElement()', 3],
+        [/(\w+)\.setAttribute\("style",`\$\{\1\.getAttribute\("style"\)\|\|""\}/g, '($1.style.cssText=`${$1.style.cssText}', 1],
+        [/([\w.]+\.lines\.get\(\w+\+1\))\.isWrapped=!1/g, '($1||{}).isWrapped=!1', 1],
+      ]) {
+        const found = contents.match(from)?.length
+        if (found !== times) throw new Error(`${file.path} has ${from} ${found} times, not ${times}`)
+        contents = contents.replace(from, to)
+      }
+      return { contents: `import { sheetElement } from ${JSON.stringify(path.resolve('src/xterm/sheet'))}\n${contents}` }
+    })
+  },
+}
+
 const out = path.resolve(process.argv[2] ?? path.join(import.meta.dirname, '../dist'))
 process.chdir(import.meta.dirname)
 
@@ -27,8 +50,7 @@ if (process.argv.includes('--tests')) {
 async function buildConsole(dist) {
   await rm(dist, { recursive: true, force: true })
   await mkdir(dist, { recursive: true })
-  const result = await build({
-    entryPoints: { app: 'src/main.tsx', hub: 'src/hub.ts', style: 'src/style.css', icon: 'src/icon.svg' },
+  const settings = {
     outdir: dist,
     bundle: true,
     minify: true,
@@ -38,14 +60,20 @@ async function buildConsole(dist) {
     jsxImportSource: 'preact',
     entryNames: '[name]-[hash]',
     assetNames: '[name]-[hash]',
+    chunkNames: '[name]-[hash]',
     publicPath: '/console/',
     loader: { '.woff2': 'file', '.svg': 'copy' },
-    banner: { js: '/* Preact and the fonts: see /console/licences.txt */' },
+    banner: { js: '/* Preact, xterm.js and the fonts: see /console/licences.txt */' },
     metafile: true,
     legalComments: 'none',
     logLevel: 'warning',
-  })
-  const names = Object.keys(result.metafile.outputs).map((name) => path.basename(name))
+    plugins: [changesOfXterm],
+  }
+  const built = await Promise.all([
+    build({ ...settings, entryPoints: { app: 'src/main.tsx', style: 'src/style.css', icon: 'src/icon.svg' }, splitting: true }),
+    build({ ...settings, entryPoints: { hub: 'src/hub.ts' } }), // a worker, which is one file
+  ])
+  const names = built.flatMap(({ metafile }) => Object.keys(metafile.outputs)).map((name) => path.basename(name))
   const named = (start, end) => {
     const name = names.find((name) => name.startsWith(start) && name.endsWith(end))
     if (!name) throw new Error(`${start}*${end} was not built`)
@@ -63,6 +91,9 @@ async function buildConsole(dist) {
   const licences = []
   for (const [title, file] of [
     ['Preact', 'preact/LICENSE'],
+    ['xterm.js', '@xterm/xterm/LICENSE'],
+    ['Links and sizes of xterm.js', '@xterm/addon-web-links/LICENSE'],
+    ['Unicode of xterm.js', '@xterm/addon-unicode11/LICENSE'],
     ['Inter', '@fontsource-variable/inter/LICENSE'],
     ['JetBrains Mono', '@fontsource-variable/jetbrains-mono/LICENSE'],
   ]) {

@@ -552,8 +552,31 @@ export interface Quota {
   limit: number | null
 }
 
+export interface Providers {
+  providers: string[]
+}
+
+export interface FlowRequest {
+  /** A name that `GET /v1/login` lists. */
+  provider: string
+}
+
+export interface Flow {
+  /** Where the person logs in. */
+  url: string
+  /** What the page keeps until the provider has sent the person back. Good for 10 minutes. */
+  flow: string
+  /** Where the provider sends the person, with `code` and `state`. */
+  redirect: string
+}
+
 export interface LoginRequest {
-  token: string
+  token?: string
+  code?: string
+  state?: string
+  flow?: string
+  /** The `iss` of the answer. */
+  issuer?: string
 }
 
 export interface Login {

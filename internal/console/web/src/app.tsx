@@ -1,14 +1,16 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { type Problem, type Who, call, get, logIn, problemOf, watchLogin, whoIs } from './api'
+import { type Problem, call, get, problemOf, watchLogin } from './api'
 import { ExecutionPage } from './execution'
 import { ExecutionsPage } from './executions'
-import { useAction, usePolled, useTitle } from './hooks'
+import { useAction, usePolled } from './hooks'
 import { theLogin } from './login'
+import { LoginPage, Mark, OfferPage } from './loginpage'
 import { type Scope, Scopes } from './may'
 import { MCPPage } from './mcp'
 import { MCPSessionPage } from './mcpcalls'
-import { Empty, ProblemBox, caret } from './parts'
+import { Empty, ProblemBox } from './parts'
+import { finish, type takeAnswer } from './provider'
 import { ReplicasPage } from './replicas'
 import { type Route, hrefs, useRoute } from './route'
 import { SchedulePage, SchedulesPage } from './schedules'
@@ -22,12 +24,16 @@ import { WebhookPage, WebhooksPage } from './webhooks'
 
 type State = 'unknown' | 'in' | 'out'
 
-/** The console. token, if not empty, came with the address: the person is asked whether to log in by it. */
-export function App({ token }: { token: string }) {
+/**
+ * The console. token, if not empty, came with the address: the person is asked whether to log in by it. answer is that an
+ * identity provider has given to this tab.
+ */
+export function App({ token, answer: told }: { token: string; answer: ReturnType<typeof takeAnswer> }) {
   const [login, setLogin] = useState<State>('unknown')
   const [problem, setProblem] = useState<Problem>()
   const [offered, setOffered] = useState(token)
   const [refused, setRefused] = useState<Problem>()
+  const [failed, setFailed] = useState<Problem>()
   const [ended, setEnded] = useState<Problem>()
   const out = (why?: Problem) => {
     setEnded(theLogin.secret === '' ? undefined : why)
@@ -47,9 +53,13 @@ export function App({ token }: { token: string }) {
       if (!told) setLogin('in')
       else if (told.retryable) timer = setTimeout(() => void look(), 1500)
     }
+    const begin = async () => {
+      if (told) await finish(told).catch((error: unknown) => setFailed(problemOf(error)))
+      await look()
+    }
     watchLogin(out)
     theLogin.watch(() => void look())
-    void look()
+    void begin()
     return () => clearTimeout(timer)
   }, [])
   if (login === 'unknown') return <main class="alone">{problem && <ProblemBox problem={problem} />}</main>
@@ -61,159 +71,8 @@ export function App({ token }: { token: string }) {
     }
     return <OfferPage token={offered} loggedIn={login === 'in'} onAnswer={answer} />
   }
-  if (login === 'out') return <LoginPage ended={ended} refused={refused} onIn={() => setLogin('in')} />
+  if (login === 'out') return <LoginPage ended={ended} refused={refused} failed={failed} onIn={() => setLogin('in')} />
   return <Shell onOut={out} />
-}
-
-interface OfferProps {
-  token: string
-  loggedIn: boolean
-  /** Called when the address has been dealt with; with a problem if its token is not good. */
-  onAnswer(refused?: Problem): void
-}
-
-/**
- * Asks whether to log in by a token that came with the address. Anybody can make such an address, and a person who followed
- * it would not see that what they do from then on belongs to somebody else.
- */
-function OfferPage({ token, loggedIn, onAnswer }: OfferProps) {
-  const [offer, setOffer] = useState<{ by?: Who; now: Who | undefined }>()
-  const [problem, setProblem] = useState<Problem>()
-  const login = useAction(async () => {
-    await logIn(token)
-    onAnswer()
-  })
-  useTitle('Log in')
-  useEffect(() => {
-    let gone = false
-    let timer: ReturnType<typeof setTimeout> | undefined
-    const look = async () => {
-      try {
-        const now = loggedIn ? await whoIs() : undefined
-        const by = await whoIs(token).catch((error: unknown) => {
-          if (problemOf(error).status !== 401) throw error
-          if (!now) onAnswer(problemOf(error))
-          return undefined
-        })
-        if (gone) return
-        if (by && now && by.principal === now.principal && by.tenant === now.tenant) onAnswer()
-        else setOffer({ ...(by && { by }), now })
-        setProblem(undefined)
-      } catch (error) {
-        if (gone) return
-        setProblem(problemOf(error))
-        if (problemOf(error).retryable) timer = setTimeout(() => void look(), 1500)
-      }
-    }
-    void look()
-    return () => {
-      gone = true
-      clearTimeout(timer)
-    }
-  }, [loggedIn])
-  const { by, now } = offer ?? {}
-  return (
-    <main class="alone">
-      <ProblemBox problem={login.problem ?? problem} />
-      {offer && (
-        <section class="login" aria-label="Log in by the address">
-          <h1>
-            <Mark /> Reprise
-          </h1>
-          {by ? (
-            <p>
-              The address that you have opened logs you in as <Named who={by} />. What you do then belongs to it.
-            </p>
-          ) : (
-            <p class="problem" role="alert">The token in the address is not the token of this server.</p>
-          )}
-          {now && (
-            <p>
-              You are logged in as <Named who={now} />. {by && 'The other login would replace this one in all tabs.'}
-            </p>
-          )}
-          {by && (
-            <button type="button" class={now ? '' : 'primary'} disabled={login.busy} onClick={() => void login.run()}>
-              Log in as {by.principal ?? 'somebody'}
-            </button>
-          )}
-          <button type="button" class={now ? 'primary' : 'quiet'} onClick={() => onAnswer()}>
-            {now ? `Stay logged in as ${now.principal ?? 'before'}` : 'Do not log in by it'}
-          </button>
-        </section>
-      )}
-    </main>
-  )
-}
-
-function Named({ who: { principal, tenant } }: { who: Who }) {
-  return (
-    <>
-      <b class="mono">{principal ?? 'somebody'}</b> of the tenant <b class="mono">{tenant}</b>
-    </>
-  )
-}
-
-function LoginPage({ ended, refused, onIn }: { ended: Problem | undefined; refused: Problem | undefined; onIn: () => void }) {
-  const [token, setToken] = useState('')
-  const login = useAction(async () => {
-    await logIn(token.trim())
-    onIn()
-  })
-  useTitle('Log in')
-  const problem = login.problem ?? refused
-  return (
-    <main class="alone">
-      <form
-        class="login"
-        onSubmit={(event) => {
-          event.preventDefault()
-          void login.run()
-        }}
-      >
-        <h1>
-          <Mark /> Reprise
-        </h1>
-        {ended && !problem && <p class="problem" role="alert">Your login has ended: {ended.detail || ended.title}.</p>}
-        <p>
-          The server wants to know that you may use it. Take its token, from the file that it named when it was started (<code>token in …</code>), or an API key that
-          somebody has given you.
-        </p>
-        <label class="field">
-          <span>Token or API key</span>
-          <input
-            type="password"
-            class="mono"
-            autocomplete="current-password"
-            ref={caret}
-            required
-            value={token}
-            onInput={(event) => setToken(event.currentTarget.value)}
-          />
-        </label>
-        {problem?.code === 'unauthenticated' ? (
-          <p class="problem" role="alert">That is not the token of this server, and no API key that is in use.</p>
-        ) : (
-          <ProblemBox problem={problem} />
-        )}
-        <button type="submit" class="primary" disabled={login.busy}>
-          Log in
-        </button>
-      </form>
-    </main>
-  )
-}
-
-/** The sign of a repetition. */
-function Mark() {
-  return (
-    <svg class="mark" viewBox="0 0 20 20" aria-hidden="true">
-      <circle cx="3" cy="7" r="1.6" />
-      <circle cx="3" cy="13" r="1.6" />
-      <rect x="7.5" y="2" width="1.4" height="16" />
-      <rect x="11.5" y="2" width="4" height="16" />
-    </svg>
-  )
 }
 
 const links: [string, string, Route['page'][]][] = [

@@ -1,5 +1,6 @@
 import { render } from 'preact'
 import { App } from './app'
+import { takeAnswer } from './provider'
 import { applyTheme, chosenTheme } from './theme'
 
 /** Takes a token out of the address, "#token=...", before anything else can see it there. */
@@ -15,5 +16,6 @@ function takeToken(): string {
 }
 
 const token = takeToken()
+const answer = takeAnswer()
 applyTheme(chosenTheme())
-render(<App token={token} />, document.getElementById('app')!)
+render(<App token={token} answer={answer} />, document.getElementById('app')!)

@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useReducer, useRef, useState } from 'preact/hooks'
 import { count, plural } from './format'
-import type { Search } from './term/search'
-import type { View } from './term/view'
+import type { Search } from './lines/search'
+import type { View } from './lines/view'
 import type { Watch } from './watch'
 
 interface SearchProps {
@@ -20,13 +20,19 @@ export function SearchBox({ watch, search, view, onFound }: SearchProps) {
   const field = useRef<HTMLInputElement>(null)
   useEffect(() => {
     search.begin(query ?? '')
-    if (view.current) view.current.query = search.query
-    view.current?.request()
+    const show = () => {
+      if (!view.current) return
+      view.current.query = search.query
+      view.current.found = search.matches
+      view.current.request()
+    }
+    show()
     let frame = 0
     let timer: ReturnType<typeof setTimeout> | undefined
     const advance = () => {
       frame = 0
       if (!search.advance()) frame = requestAnimationFrame(advance)
+      show()
       timer ??= setTimeout(() => {
         timer = undefined
         redraw(0)

@@ -1,79 +1,101 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { call, pathOf } from './api'
+import { type Problem, call, pathOf, problemOf } from './api'
 import { useMay } from './may'
-import { Board } from './term/board'
+import { ProblemBox } from './parts'
 import { Typist } from './typist'
 import type { Watch } from './watch'
 import type { Execution } from './wire'
+import type { Terminal } from './xterm/terminal'
 
 /** How long a window has to keep a size before the terminal gets it. */
 const settled = 150
+const aloudKey = 'reprise read aloud'
 
 /** The terminal of a run: what its program has drawn, and keys for it while it runs. */
 export function TerminalPanel({ watch, execution }: { watch: Watch; execution: Execution }) {
   const { id, tty } = execution
   const box = useRef<HTMLDivElement>(null)
+  const { terminal, problem } = useTerminal(watch)
   const [focused, setFocused] = useState(false)
+  const [aloud, setAloud] = useState(() => localStorage.getItem(aloudKey) !== null)
   const [typist, setTypist] = useState<Typist>()
   const [, redraw] = useState(0)
   const running = execution.status === 'running'
   const may = useMay('control')
-  const terminal = watch.terminal!
+  useEffect(() => terminal?.resize(tty?.cols ?? 80, tty?.rows ?? 24), [terminal, tty?.cols, tty?.rows])
+  useEffect(() => terminal?.readAloud(aloud), [terminal, aloud])
   useEffect(() => {
-    terminal.resize(tty?.cols ?? 80, tty?.rows ?? 24)
-    watch.changed()
-  }, [tty?.cols, tty?.rows])
-  useEffect(() => {
+    if (!terminal) return
     const keys = new Typist(id, () => redraw((n) => n + 1))
     setTypist(keys)
     let attached = false
     let timer: ReturnType<typeof setTimeout> | undefined
-    const resize = (cols: number, rows: number) => {
-      if (!attached || watch.end || (cols === terminal.cols && rows === terminal.rows)) return
+    const resize = () => {
       clearTimeout(timer)
+      const [cols, rows] = terminal.fit()
+      if (!attached || watch.end || (cols === terminal.cols && rows === terminal.rows)) return
       timer = setTimeout(() => {
         terminal.resize(cols, rows)
-        board.request()
         redraw((n) => n + 1)
         void call('POST', pathOf('executions', id, '/resize'), { cols, rows }).catch(() => {}) // the next size, or none
       }, settled)
     }
-    const board = new Board(box.current!, terminal, {
-      type: (text) => {
-        if (attached && !watch.end) keys.type(text)
+    const hide = terminal.show(box.current!, {
+      type: (bytes) => {
+        if (attached && !watch.end) keys.type(bytes)
       },
       focus: (now) => {
         setFocused(now)
         if (!now || attached || watch.end || !may) return
         attached = true // from here on the terminal has the size of this window
-        resize(...board.fit())
+        resize()
       },
-      size: resize,
+      room: resize,
     })
-    terminal.onAnswer = (text) => {
-      if (attached && watch.follower.phase === 'live') keys.type(text)
-    }
-    const stop = watch.subscribe(() => board.request())
+    const stop = watch.subscribe(() => redraw((n) => n + 1))
     return () => {
       stop()
+      hide()
       clearTimeout(timer)
       keys.stop()
-      terminal.onAnswer = undefined
-      board.close()
     }
-  }, [watch, id, may])
+  }, [terminal, watch, id, may])
+  const readAloud = (on: boolean) => {
+    setAloud(on)
+    if (on) localStorage.setItem(aloudKey, '1')
+    else localStorage.removeItem(aloudKey)
+  }
   return (
     <div class="output">
       <div class={`term board ${focused && running && may ? 'is-typing' : ''}`} ref={box} role="group" aria-label="Terminal" />
+      <ProblemBox problem={problem} />
       <p class="statusline soft" role="status">
         <span>{running && !may ? 'This login may only watch.' : stateOf(running, focused, typist)}</span>
-        {terminal.title !== '' && <span>{terminal.title}</span>}
-        <span class="mono">
-          {terminal.cols}×{terminal.rows}
-        </span>
+        {terminal && terminal.title !== '' && <span>{terminal.title}</span>}
+        <span class="mono">{terminal && `${terminal.cols}×${terminal.rows}`}</span>
+        <label class="check">
+          <input type="checkbox" checked={aloud} onChange={(event) => readAloud(event.currentTarget.checked)} />
+          Screen reader
+        </label>
       </p>
     </div>
   )
+}
+
+/** The terminal of a run, once the code that draws it has come. */
+function useTerminal(watch: Watch): { terminal?: Terminal; problem?: Problem } {
+  const [got, setGot] = useState<{ watch?: Watch; terminal?: Terminal; problem?: Problem }>({})
+  useEffect(() => {
+    let left = false
+    watch.terminal!.then(
+      (terminal) => !left && setGot({ watch, terminal }),
+      (error: unknown) => !left && setGot({ watch, problem: problemOf(error) }),
+    )
+    return () => {
+      left = true
+    }
+  }, [watch])
+  return got.watch === watch ? got : {}
 }
 
 function stateOf(running: boolean, focused: boolean, typist: Typist | undefined): string {

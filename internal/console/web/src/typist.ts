@@ -16,8 +16,7 @@ export class Typist {
   waiting = false
 
   private readonly writer = randomID()
-  private readonly encoder = new TextEncoder()
-  private pending = ''
+  private pending = new Uint8Array()
   private offset = 0
   private busy = false
   private stopped = false
@@ -27,9 +26,12 @@ export class Typist {
     private readonly changed: () => void,
   ) {}
 
-  type(text: string): void {
-    if (this.problem || this.pending.length + text.length > maxPending) return
-    this.pending += text
+  type(bytes: Uint8Array): void {
+    if (this.problem || this.pending.length + bytes.length > maxPending) return
+    const all = new Uint8Array(this.pending.length + bytes.length)
+    all.set(this.pending)
+    all.set(bytes, this.pending.length)
+    this.pending = all
     if (!this.busy) void this.work()
   }
 
@@ -39,14 +41,13 @@ export class Typist {
 
   private async work(): Promise<void> {
     this.busy = true
-    for (let failures = 0; this.pending !== '' && !this.stopped && !this.problem; ) {
-      const text = this.pending
-      const body = this.encoder.encode(text)
+    for (let failures = 0; this.pending.length > 0 && !this.stopped && !this.problem; ) {
+      const body = this.pending
       try {
         const query = `?writer=${this.writer}&offset=${this.offset}`
         await send(pathOf('executions', this.id, `/stdin${query}`), { method: 'POST', headers: { 'Content-Type': 'application/octet-stream' }, body })
         this.offset += body.length
-        this.pending = this.pending.slice(text.length)
+        this.pending = this.pending.slice(body.length)
         this.tell(false)
         failures = 0
       } catch (error) {

@@ -1,11 +1,11 @@
 import { Activity } from './activity'
 import { Follower, type Listener } from './follow'
 import { Ledger } from './ledger'
-import { Screen } from './term/screen'
-import { Terminal } from './term/terminal'
+import { Screen } from './lines/screen'
 import type { EventData, Gap, StreamEvent } from './wire'
 import { get } from './api'
 import { type Window, seqOf } from './wire'
+import type { Terminal } from './xterm/terminal'
 
 /** One event in a list of events. What is shown of it is made when it is drawn. */
 export interface EventRow {
@@ -29,8 +29,8 @@ export class Watch implements Listener {
   /** When which channel wrote. */
   readonly activity = new Activity()
   readonly follower: Follower
-  /** What the program draws, where it runs in a terminal. */
-  readonly terminal: Terminal | undefined
+  /** What the program draws, where it runs in a terminal. The code that draws comes with the first one. */
+  readonly terminal: Promise<Terminal> | undefined
   /** When the events of output were written, in milliseconds since 1970, in the places of their seqs. */
   private readonly times: number[] = []
   private base = 0 // the seq of the first of them
@@ -49,7 +49,7 @@ export class Watch implements Listener {
     tty?: { cols?: number; rows?: number },
   ) {
     this.screen = new Screen(tty?.rows)
-    if (tty) this.terminal = new Terminal(tty.cols ?? 80, tty.rows ?? 24)
+    if (tty) this.terminal = import('./xterm/terminal').then(({ Terminal }) => new Terminal(tty.cols ?? 80, tty.rows ?? 24))
     this.follower = new Follower(`${self}/events`, this.ledger, this)
   }
 
@@ -61,6 +61,7 @@ export class Watch implements Listener {
     this.follower.stop()
     clearInterval(this.looking)
     this.listeners.clear()
+    this.terminal?.then((terminal) => terminal.close(), () => {})
   }
 
   subscribe(listener: () => void): () => void {
@@ -92,7 +93,8 @@ export class Watch implements Listener {
         this.activity.add(type, data.time, seq, text.length)
         this.base ||= seq
         this.times[seq - this.base] = Date.parse(data.time)
-        this.terminal?.write(text)
+        const live = this.follower.phase === 'live'
+        this.terminal?.then((terminal) => terminal.write(text, live), () => {}) // the panel says why there is none
       }
       if (type === 'end') this.end = data
     }

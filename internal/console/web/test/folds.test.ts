@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Folds } from '../src/term/folds'
-import { Screen } from '../src/term/screen'
+import { Folds } from '../src/lines/folds'
+import { Screen } from '../src/lines/screen'
 
 function folds(text: string): Folds {
   const screen = new Screen()

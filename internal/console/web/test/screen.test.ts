@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { runs } from '../src/term/row'
-import { Screen } from '../src/term/screen'
-import { bold, stderr, styleOf } from '../src/term/style'
-import { columnsOf } from '../src/term/width'
+import { runs } from '../src/lines/row'
+import { Screen } from '../src/lines/screen'
+import { bold, stderr, styleOf } from '../src/lines/style'
+import { columnsOf } from '../src/lines/width'
 
 function shown(...chunks: string[]): string[] {
   const screen = new Screen()

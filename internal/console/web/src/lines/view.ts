@@ -1,5 +1,6 @@
 import { type Query, drawLine } from './draw'
 import type { Folds } from './folds'
+import { marksOf } from './marks'
 import { runs } from './row'
 import type { Screen } from './screen'
 import { stderr, styleOf } from './style'
@@ -43,11 +44,14 @@ export class View {
   stamps = ''
   /** The lines that are picked, both inclusive; -1 for none. */
   picked: [from: number, to: number] = [-1, -1]
+  /** The lines that match the query. */
+  found: readonly number[] = []
   /** How many frames were drawn, for those who measure. */
   frames = 0
 
   private readonly space = document.createElement('div')
   private readonly lines = document.createElement('div')
+  private readonly marks = document.createElement('canvas')
   private readonly pool: RowElements[] = []
   private readonly resized: ResizeObserver
   private rowHeight = 19
@@ -66,7 +70,10 @@ export class View {
   ) {
     this.space.className = 'term-space'
     this.lines.className = 'term-lines'
-    box.append(this.space, this.lines)
+    const bar = document.createElement('div')
+    bar.className = 'term-marks'
+    bar.append(this.marks)
+    box.append(bar, this.space, this.lines)
     box.addEventListener('scroll', this.scrolled, { passive: true })
     this.lines.addEventListener('click', this.clicked)
     this.lines.addEventListener('pointerover', this.pointed)
@@ -178,12 +185,13 @@ export class View {
     const top = scrollTop / this.scale
     const first = Math.max(0, Math.floor(top))
     const count = Math.min(Math.ceil(height / this.rowHeight) + spare, this.folds.length - first)
-    const now = `${first} ${count} ${this.screen.version} ${this.screen.dropped} ${this.query} ${this.picked} ${height} ${this.wrap} ${this.stamps} ${this.folds.version}`
+    const now = `${first} ${count} ${this.screen.version} ${this.screen.dropped} ${this.query} ${this.picked} ${height} ${this.wrap} ${this.stamps} ${this.folds.version} ${this.found.length} ${this.folds.length}`
     const changed = now !== this.drawn
     if (changed) {
       this.drawn = now
       for (let i = 0; i < count; i++) this.drawRow((this.pool[i] ??= this.newRow()), this.folds.lineOf(first + i))
       this.pool.forEach(({ row }, i) => (row.hidden = i >= count))
+      this.mark()
     }
     let above = (top - first) * this.rowHeight
     if (this.wrap) {
@@ -193,6 +201,17 @@ export class View {
       if (top >= last - 1) above = Math.max(above, this.lines.offsetHeight - height)
     }
     this.lines.style.transform = `translateY(${scrollTop - above}px)`
+  }
+
+  /** Marks beside the scroll bar where lines match. */
+  private mark(): void {
+    const { marks, height, folds } = this
+    marks.hidden = this.found.length === 0
+    if (marks.hidden) return
+    Object.assign(marks, { width: 6, height })
+    const context = marks.getContext('2d')!
+    context.fillStyle = getComputedStyle(marks).color
+    for (const row of marksOf(this.found, folds.length, height, (place) => folds.lineOf(place))) context.fillRect(0, row - 1, 6, 2)
   }
 
   /** Draws everything again, in another form. */
