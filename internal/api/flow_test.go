@@ -107,6 +107,26 @@ func TestFlowsAreNotMixed(t *testing.T) {
 	})
 }
 
+// TestFlowsOfAnybodyAreFew at the provider: its document is fetched once, and wrong codes are guesses.
+func TestFlowsOfAnybodyAreFew(t *testing.T) {
+	w, p := flowWorld(t)
+	w.with("", func() {
+		begin(t, w)
+		before := p.Documents.Load()
+		refused := 0
+		for range 50 {
+			b := begin(t, w)
+			b.Code = "guessed"
+			if a := w.do("POST", "/v1/login", b.body()); a.status == http.StatusTooManyRequests {
+				refused++
+			}
+		}
+		if n := p.Documents.Load(); n != before || refused == 0 {
+			t.Errorf("the document was fetched %d times more, and %d of 50 guesses refused", n-before, refused)
+		}
+	})
+}
+
 // TestProviderThatIsAwayIsNamed: a provider that cannot be reached is not the fault of the person.
 func TestProviderThatIsAwayIsNamed(t *testing.T) {
 	v, err := oidc.New([]oidc.Issuer{{URL: "http://127.0.0.1:1", Name: "corp", ClientID: oidctest.Client}},

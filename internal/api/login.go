@@ -66,11 +66,9 @@ func (s *Server) loginToken(x *web.Exchange) (string, error) {
 	if body.Code == "" {
 		return body.Token, nil
 	}
-	flow, err := s.gate.Flow(x.R, body.Flow, body.State)
-	if err != nil {
-		return "", err
-	}
-	return s.opts.Issuers.Exchange(x.R.Context(), oidc.Flow(flow), body.Code, body.Issuer)
+	return s.gate.FinishFlow(x.R, body.Flow, body.State, func(flow identity.Flow) (string, error) {
+		return s.opts.Issuers.Exchange(x.R.Context(), oidc.Flow(flow), body.Code, body.Issuer)
+	})
 }
 
 // publicBody reads the body of a request of anybody, which has to be there within one pause.

@@ -30,7 +30,8 @@ func (g *Gate) flow(provider, state string) Flow {
 	}
 }
 
-// BeginFlow begins a login at a provider. The page that asked keeps the text kept, which no other page gets, for Flow.
+// BeginFlow begins a login at a provider. The page that asked keeps the text kept, which no other page gets, for
+// FinishFlow.
 // The error wraps reprise.ErrInvalid for a name that is too long.
 func (g *Gate) BeginFlow(provider string) (flow Flow, kept string, err error) {
 	if len(provider) > maxProvider {
@@ -41,14 +42,16 @@ func (g *Gate) BeginFlow(provider string) (flow Flow, kept string, err error) {
 	return g.flow(provider, state), kept, err
 }
 
-// Flow returns the flow that began with the text kept and came back with state. The errors are those of Identify.
-func (g *Gate) Flow(r *http.Request, kept, state string) (Flow, error) {
+// FinishFlow calls redeem with the flow that began with the text kept and came back with state. The errors are those of
+// Identify and of redeem, of which a GuessError counts as a guess of the sender.
+func (g *Gate) FinishFlow(r *http.Request, kept, state string, redeem func(Flow) (string, error)) (string, error) {
 	c, err := unseal(g.keys, flowLabel, kept, time.Now())
 	if err == nil && subtle.ConstantTimeCompare([]byte(c.ID), []byte(state)) != 1 {
 		err = &GuessError{Reason: "the state is that of another login"}
 	}
-	if err != nil {
-		return Flow{}, g.noteGuess(r, err)
+	token := ""
+	if err == nil {
+		token, err = redeem(g.flow(c.Provider, c.ID))
 	}
-	return g.flow(c.Provider, c.ID), nil
+	return token, g.noteGuess(r, err)
 }

@@ -16,6 +16,17 @@ var identityMutants = []mutant{
 		pkg: "./internal/api", run: "TestCookieCountsOnlyWithItsSecret",
 	},
 	{
+		name: "wrong codes of an identity provider are no guesses", rule: "R10.1",
+		file: "internal/identity/flow.go",
+		old:  "	return token, g.noteGuess(r, err)\n", new: "	return token, err\n",
+		pkg: "./internal/api", run: "TestFlowsOfAnybodyAreFew",
+	},
+	{
+		name: "each login that somebody begins asks the identity provider", rule: "R10.1",
+		file: "internal/oidc/verifier.go", old: "time.Since(at) < maxDocumentAge", new: "time.Since(at) < 0",
+		pkg: "./internal/api", run: "TestFlowsOfAnybodyAreFew",
+	},
+	{
 		name: "a login at a provider goes on with any state", rule: "R10.1",
 		file: "internal/identity/flow.go", old: "[]byte(state)) != 1 {", new: "[]byte(state)) > 1 {",
 		pkg: "./internal/api", run: "TestFlowsAreNotMixed",

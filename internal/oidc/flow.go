@@ -90,7 +90,7 @@ func (v *Verifier) Authorize(ctx context.Context, f Flow) (string, error) {
 	}
 	var at *url.URL
 	err = v.waiting(ctx, func(ctx context.Context) error {
-		found, err := i.discover(ctx, v.client)
+		found, err := i.document(ctx, v.client)
 		if err == nil {
 			at, err = found.endpoint(found.Authorization)
 		}
@@ -124,7 +124,7 @@ func (v *Verifier) Exchange(ctx context.Context, f Flow, code, from string) (tok
 		return "", fmt.Errorf("%w: the code comes from another issuer", identity.ErrUnauthenticated)
 	}
 	err = v.waiting(ctx, func(ctx context.Context) error {
-		found, err := i.discover(ctx, v.client)
+		found, err := i.document(ctx, v.client)
 		if err != nil {
 			return err
 		}
@@ -165,7 +165,7 @@ func (v *Verifier) redeem(ctx context.Context, at *url.URL, form url.Values) (to
 	case res.StatusCode == http.StatusBadRequest || res.StatusCode == http.StatusUnauthorized:
 		v.opts.Logger.Warn("an identity provider refused a code", "endpoint", at.String(),
 			"answer", fmt.Sprintf("%.200q", text))
-		return "", "", fmt.Errorf("%w: the identity provider refuses the code", identity.ErrUnauthenticated)
+		return "", "", wrong("the identity provider refuses the code")
 	case res.StatusCode != http.StatusOK:
 		return "", "", fmt.Errorf("%s answers with the status %d", at, res.StatusCode)
 	}

@@ -94,6 +94,30 @@ type Verifier struct {
 type issuer struct {
 	Issuer
 	keys *keySet
+
+	mu    sync.Mutex
+	found *document
+	at    time.Time // when it was found
+}
+
+// maxDocumentAge is how long the document of an issuer is used for logins, which anybody can begin.
+const maxDocumentAge = 5 * time.Minute
+
+// document returns the document of the issuer, which it fetches every few minutes at most.
+func (i *issuer) document(ctx context.Context, client *http.Client) (*document, error) {
+	i.mu.Lock()
+	found, at := i.found, i.at
+	i.mu.Unlock()
+	if found != nil && time.Since(at) < maxDocumentAge {
+		return found, nil
+	}
+	found, err := i.discover(ctx, client)
+	if err == nil {
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		i.found, i.at = found, time.Now()
+	}
+	return found, err
 }
 
 var _ identity.Verifier = (*Verifier)(nil)

@@ -33,6 +33,8 @@ type Provider struct {
 	Forge func(claims map[string]any)
 	// Deny makes it refuse every person.
 	Deny atomic.Bool
+	// Documents is how often its document was fetched.
+	Documents atomic.Int64
 
 	public ed25519.PublicKey
 	signer jose.Signer
@@ -55,6 +57,7 @@ func New(tb testing.TB) *Provider {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
+		p.Documents.Add(1)
 		fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"authorization_endpoint":%q,"token_endpoint":%q}`,
 			p.URL, p.URL+"/keys", p.URL+"/authorize?tenant=1", p.URL+"/token")
 	})
