@@ -17,7 +17,7 @@ import (
 func TestLifeOfStream(t *testing.T) {
 	w := start(t, nil)
 	made := w.want(201, "PUT", "a/b", "", ofJSON...)
-	if at := made.header.Get("Location"); at != w.url+"/v1/stream/a/b" || made.next() != zero {
+	if at := made.header.Get("Location"); at != w.URL+"/v1/stream/a/b" || made.next() != zero {
 		t.Errorf("made at %q, next %q", at, made.next())
 	}
 	w.want(200, "PUT", "a/b", "", "Content-Type", "Application/JSON; charset=utf-8")
@@ -221,7 +221,7 @@ func TestStreamSeq(t *testing.T) {
 	}
 	writers.Wait()
 	var kept []string
-	w.ok(json.Unmarshal([]byte(w.want(200, "GET", "race", "").text), &kept))
+	w.OK(json.Unmarshal([]byte(w.want(200, "GET", "race", "").text), &kept))
 	if !slices.IsSorted(kept) || len(slices.Compact(slices.Clone(kept))) != len(kept) || len(kept) < 20 {
 		t.Errorf("kept %q", kept)
 	}
@@ -269,7 +269,7 @@ func TestOtherStreams(t *testing.T) {
 	w.want(200, "POST", "/v1/streams/theirs/end", `{"outcome":"failed","data":"why"}`, ofJSON...)
 	a := w.want(200, "GET", "theirs", "")
 	var messages []map[string]any
-	w.ok(json.Unmarshal([]byte(a.text), &messages))
+	w.OK(json.Unmarshal([]byte(a.text), &messages))
 	if len(messages) != 3 || messages[1]["n"] != 2.0 || messages[2]["text"] != "text" {
 		t.Errorf("read %s", a.text)
 	}

@@ -2,13 +2,10 @@ package durable_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/base64"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -16,112 +13,25 @@ import (
 	"go.uber.org/goleak"
 
 	"reprise"
-	"reprise/internal/api"
-	"reprise/internal/execution"
 	"reprise/internal/face/durable"
-	"reprise/internal/identity"
-	"reprise/internal/quota"
 	"reprise/internal/web"
-	"reprise/store/memstore"
+
+	"reprise/internal/face/facetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The credentials of the senders of the tests.
-const (
-	owner    = "the-owner-of-the-server-0123456789"
-	reader   = "reads-and-does-nothing-0123456789"
-	writer   = "publishes-and-does-nothing-else-0123"
-	bounded  = "only-below-team-0123456789-0123456"
-	stranger = "of-another-tenant-01234567890123456"
-)
-
-// senders verifies them.
-type senders struct{}
-
-func (senders) Verify(_ context.Context, credential string) (identity.Principal, error) {
-	p := identity.Principal{
-		Name: credential, Credential: credential, Tenant: reprise.DefaultTenant, Grants: identity.AllGrants(),
-	}
-	switch credential {
-	case owner:
-	case reader:
-		p.Grants = []identity.Grant{{Scope: identity.ScopeRead}}
-	case writer:
-		p.Grants = []identity.Grant{{Scope: identity.ScopePublish}}
-	case bounded:
-		p.Grants = nil
-		for _, scope := range []identity.Scope{identity.ScopeRead, identity.ScopePublish, identity.ScopeControl} {
-			p.Grants = append(p.Grants, identity.Grant{Scope: scope, Prefix: "team/"})
-		}
-	case stranger:
-		p.Tenant = "other"
-	default:
-		return identity.Principal{}, &identity.GuessError{Reason: "unknown"}
-	}
-	return p, nil
-}
-
-func (s senders) Current(ctx context.Context, credential string) (identity.Principal, error) {
-	return s.Verify(ctx, credential)
-}
-
-func (s senders) Named(ctx context.Context, _ reprise.Tenant, name string) (identity.Principal, error) {
-	return s.Verify(ctx, name)
-}
-
 // fixture is a server with the face, and a client of it.
 type fixture struct {
-	testing.TB
-	url    string
-	log    *reprise.Log
-	server *api.Server
-	client *http.Client
-	token  string
+	*facetest.Server
+	token string
 }
 
 func start(tb testing.TB, logOptions *reprise.Options) *fixture {
 	tb.Helper()
-	w := &fixture{TB: tb, token: owner}
-	keys := reprise.NewKeyset()
-	if logOptions == nil {
-		logOptions = &reprise.Options{}
-	}
-	logOptions.Keys = keys
-	var err error
-	w.log, err = reprise.Open(context.Background(), memstore.New(nil), logOptions)
-	w.ok(err)
-	host, err := execution.Open(context.Background(), w.log, &execution.Options{
-		Dir: tb.TempDir(), StateDir: tb.TempDir(),
-	})
-	w.ok(err)
-	opts := &api.Options{Metrics: api.NewMetrics(), Logger: slog.New(slog.DiscardHandler), Quotas: quota.New(nil)}
-	opts.Reads = api.NewReads(w.log, opts)
-	opts.Parts = []web.Part{durable.API{
-		Prefix: "/v1/stream", Log: w.log, Reads: opts.Reads, Heartbeat: 10 * time.Millisecond,
-	}}
-	w.server, err = api.New(w.log, host, identity.NewGate(keys, senders{}, nil), opts)
-	w.ok(err)
-	served := httptest.NewUnstartedServer(nil)
-	served.Config = api.NewHTTPServer(w.server)
-	served.Start()
-	transport := &http.Transport{}
-	w.url, w.client = served.URL, &http.Client{Transport: transport}
-	tb.Cleanup(func() {
-		w.server.Drain()
-		transport.CloseIdleConnections()
-		served.Close()
-		w.ok(host.Close())
-		w.ok(w.log.Close())
-	})
-	return w
-}
-
-func (w *fixture) ok(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
+	return &fixture{token: facetest.Owner, Server: facetest.Start(tb, logOptions, func(w *facetest.Server) web.Part {
+		return durable.API{Prefix: "/v1/stream", Log: w.Engine, Reads: w.Reads, Heartbeat: 10 * time.Millisecond}
+	})}
 }
 
 // send sends a request; path is below the prefix unless it begins with a slash. header is names and values.
@@ -130,16 +40,16 @@ func (w *fixture) send(method, path, body string, header ...string) *http.Respon
 	if !strings.HasPrefix(path, "/") {
 		path = "/v1/stream/" + path
 	}
-	r, err := http.NewRequestWithContext(w.Context(), method, w.url+path, strings.NewReader(body))
-	w.ok(err)
+	r, err := http.NewRequestWithContext(w.Context(), method, w.URL+path, strings.NewReader(body))
+	w.OK(err)
 	if w.token != "" {
 		r.Header.Set("Authorization", "Bearer "+w.token)
 	}
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	resp, err := w.client.Do(r)
-	w.ok(err)
+	resp, err := w.Client.Do(r)
+	w.OK(err)
 	return resp
 }
 
@@ -155,7 +65,7 @@ func (w *fixture) do(method, path, body string, header ...string) answer {
 	resp := w.send(method, path, body, header...)
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
-	w.ok(err)
+	w.OK(err)
 	return answer{resp.StatusCode, string(text), resp.Header}
 }
 
@@ -217,8 +127,8 @@ func (w *fixture) frames(from io.Reader, f func(frame) bool) {
 // stream returns a stream of the Log.
 func (w *fixture) stream(name string) *reprise.Stream {
 	w.Helper()
-	s, err := w.log.Stream(w.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name})
-	w.ok(err)
+	s, err := w.Engine.Stream(w.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: name})
+	w.OK(err)
 	return s
 }
 
@@ -230,7 +140,7 @@ type control struct {
 
 func (w *fixture) control(f frame) (c control) {
 	w.Helper()
-	w.ok(json.Unmarshal([]byte(f.data), &c))
+	w.OK(json.Unmarshal([]byte(f.data), &c))
 	return c
 }
 
@@ -238,6 +148,6 @@ func (w *fixture) control(f frame) (c control) {
 func (w *fixture) decoded(data string) string {
 	w.Helper()
 	text, err := base64.StdEncoding.DecodeString(data)
-	w.ok(err)
+	w.OK(err)
 	return string(text)
 }

@@ -122,14 +122,14 @@ func TestForksKeepTheNameOfTheirSource(t *testing.T) {
 	w.want(204, "DELETE", "f2", "")
 	for _, key := range []string{"s", "f", "f2", "g", "h"} {
 		w.want(404, "GET", key, "")
-		_, err := w.log.Stream(t.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: key})
+		_, err := w.Engine.Stream(t.Context(), reprise.StreamKey{Tenant: reprise.DefaultTenant, Name: key})
 		if err == nil {
 			t.Errorf("%s is still there", key)
 		}
 	}
 	all := reprise.ListQuery{Tenant: reprise.DefaultTenant, AllNamespaces: true, Limit: 100}
-	page, err := w.log.List(t.Context(), all)
-	w.ok(err)
+	page, err := w.Engine.List(t.Context(), all)
+	w.OK(err)
 	if len(page.Streams) > 0 {
 		t.Errorf("%d streams are left, such as %s", len(page.Streams), page.Streams[0].Key)
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"reprise"
+
+	"reprise/internal/face/facetest"
 )
 
 // TestCutAtEveryByte: a reader that is cut anywhere and comes back with Last-Event-ID, as an EventSource does, or with
@@ -33,7 +35,7 @@ func TestCutAtEveryByte(t *testing.T) {
 			switch f.event {
 			case "data":
 				var some []json.RawMessage
-				w.ok(json.Unmarshal([]byte(f.data), &some))
+				w.OK(json.Unmarshal([]byte(f.data), &some))
 				for _, m := range some {
 					pending = append(pending, string(m))
 				}
@@ -126,7 +128,7 @@ func TestFollow(t *testing.T) {
 	var text []byte
 	for piece := make([]byte, 64); strings.Count(string(text), ":\n\n") < 3; {
 		n, err := resp.Body.Read(piece)
-		w.ok(err)
+		w.OK(err)
 		text = append(text, piece[:n]...)
 	}
 }
@@ -189,7 +191,7 @@ func TestShutdownEndsReaders(t *testing.T) {
 	w.frames(following.Body, func(f frame) bool { return f.event != "control" })
 	answered := make(chan answer)
 	go func() { answered <- w.do("GET", "s?live=long-poll&offset=now", "") }()
-	w.server.Drain()
+	w.API.Drain()
 	if _, err := io.Copy(io.Discard, following.Body); err != nil {
 		t.Errorf("the response does not end in order: %v", err)
 	}
@@ -205,14 +207,14 @@ func (w *fixture) expire(name string) {
 	_, err := w.stream(name).Configure(w.Context(), func(config *reprise.StreamConfig) {
 		config.Labels[reprise.ExpiresLabel] = time.Now().Add(-time.Second).Format(time.RFC3339Nano)
 	})
-	w.ok(err)
+	w.OK(err)
 }
 
 // expires returns when a stream expires.
 func (w *fixture) expires(name string) time.Time {
 	w.Helper()
 	info, err := w.stream(name).Info(w.Context())
-	w.ok(err)
+	w.OK(err)
 	return info.Config.Expires()
 }
 
@@ -247,7 +249,7 @@ func TestTimeToLive(t *testing.T) {
 		_, err := s.Configure(t.Context(), func(config *reprise.StreamConfig) {
 			config.Labels[reprise.ExpiresLabel] = soon.Format(time.RFC3339Nano)
 		})
-		w.ok(err)
+		w.OK(err)
 		a := w.want(use.status, use.method, use.path, use.body, use.header...)
 		if use.method == "HEAD" && a.header.Get("Stream-TTL") != strconv.Itoa(ttl) {
 			t.Errorf("HEAD says %v", a.header)
@@ -287,11 +289,11 @@ func TestReaderKeepsStreamAlive(t *testing.T) {
 	_, err := w.stream("s").Configure(t.Context(), func(config *reprise.StreamConfig) {
 		config.Labels[reprise.ExpiresLabel] = soon.Format(time.RFC3339Nano)
 	})
-	w.ok(err)
+	w.OK(err)
 	piece := make([]byte, 64)
 	for w.expires("s").Before(soon.Add(time.Second)) {
 		_, err := resp.Body.Read(piece) // a heartbeat
-		w.ok(err)
+		w.OK(err)
 	}
 }
 
@@ -316,9 +318,11 @@ func TestAccess(t *testing.T) {
 	}
 	for _, call := range calls {
 		for token, want := range map[string]int{
-			reader: call.reader, writer: call.writer, bounded: call.team, stranger: 404, "none": 401,
+			facetest.Reader: call.reader, facetest.Writer: call.writer, facetest.Bounded: call.team,
+			facetest.Stranger: 404, "none": 401,
 		} {
-			if token == stranger && call.method == "PUT" || token == bounded && call.path == "team%2Fnew" {
+			if token == facetest.Stranger && call.method == "PUT" ||
+				token == facetest.Bounded && call.path == "team%2Fnew" {
 				continue
 			}
 			w.token = token
@@ -329,13 +333,13 @@ func TestAccess(t *testing.T) {
 			}
 		}
 	}
-	w.token = bounded
+	w.token = facetest.Bounded
 	w.want(404, "PUT", "team/fork", "", "Stream-Forked-From", "/v1/stream/secret")
 	w.want(201, "PUT", "team/fork", "", "Stream-Forked-From", "/v1/stream/team/s")
-	w.token = stranger
+	w.token = facetest.Stranger
 	w.want(404, "PUT", "fork", "", "Stream-Forked-From", "/v1/stream/secret")
 	w.want(201, "PUT", "secret", "of the other tenant", ofText...)
-	w.token = owner
+	w.token = facetest.Owner
 	if a := w.want(200, "GET", "secret", ""); !strings.HasPrefix(a.text, "secret") {
 		t.Errorf("read %q", a.text)
 	}
@@ -343,7 +347,7 @@ func TestAccess(t *testing.T) {
 	var made struct {
 		Ticket string `json:"ticket"`
 	}
-	w.ok(json.Unmarshal([]byte(ticket.text), &made))
+	w.OK(json.Unmarshal([]byte(ticket.text), &made))
 	w.token = ""
 	w.want(200, "GET", "secret?ticket="+made.Ticket, "")
 	w.want(200, "HEAD", "secret?ticket="+made.Ticket, "")

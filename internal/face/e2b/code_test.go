@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"reprise/internal/face/facetest"
 )
 
 // lines returns the lines of an answer with results of code.
@@ -16,7 +18,7 @@ func (w *fixture) lines(status int, body string) (lines []map[string]any) {
 	}
 	for line := range strings.Lines(text) {
 		var one map[string]any
-		w.ok(json.Unmarshal([]byte(line), &one))
+		w.OK(json.Unmarshal([]byte(line), &one))
 		lines = append(lines, one)
 	}
 	return lines
@@ -60,7 +62,7 @@ func TestCode(t *testing.T) {
 
 	var made struct{ ID, Language string }
 	status, text := w.do("POST", "/contexts", `{"language":"python"}`)
-	w.ok(json.Unmarshal([]byte(text), &made))
+	w.OK(json.Unmarshal([]byte(text), &made))
 	if status != 200 || made.ID == "" || made.Language != "python" {
 		t.Fatalf("%d %s", status, text)
 	}
@@ -76,9 +78,9 @@ func TestCode(t *testing.T) {
 	if status, text := w.do("GET", "/contexts", ""); status != 200 || strings.Count(text, `"id"`) != 2 {
 		t.Errorf("%d %s", status, text)
 	}
-	w.token = stranger
+	w.token = facetest.Stranger
 	w.lines(404, `{"code":"1`+in)
-	w.token = owner
+	w.token = facetest.Owner
 	for _, method := range []string{"DELETE", "DELETE"} {
 		status, _ = w.do(method, "/contexts/"+made.ID, "")
 	}

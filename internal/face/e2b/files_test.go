@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"reprise/internal/face/facetest"
 )
 
 // TestFiles are found by absolute paths, those below the directory of the server, and those below a tilde.
@@ -21,8 +23,8 @@ func TestFiles(t *testing.T) {
 		return b.String() + "--x--\r\n"
 	}
 	multi := []string{"Content-Type", "multipart/form-data; boundary=x"}
-	status, text := w.do("POST", "/files", form("a/one.txt", "~/two", w.dir+"/three"), multi...)
-	if status != 200 || !strings.Contains(text, `{"name":"one.txt","type":"file","path":"`+w.dir+`/a/one.txt"}`) {
+	status, text := w.do("POST", "/files", form("a/one.txt", "~/two", w.Dir+"/three"), multi...)
+	if status != 200 || !strings.Contains(text, `{"name":"one.txt","type":"file","path":"`+w.Dir+`/a/one.txt"}`) {
 		t.Fatalf("%d %s", status, text)
 	}
 	if status, text := w.do("POST", "/files?path=four", form("ignored"), multi...); status != 200 {
@@ -33,7 +35,7 @@ func TestFiles(t *testing.T) {
 		t.Fatalf("%d %s", status, text)
 	}
 	for path, want := range map[string]string{
-		"a/one.txt": "a/one.txt", "two": "~/two", w.dir + "/three": w.dir + "/three", "~/four": "ignored",
+		"a/one.txt": "a/one.txt", "two": "~/two", w.Dir + "/three": w.Dir + "/three", "~/four": "ignored",
 		"five": "\x00\xff",
 	} {
 		if status, text := w.do("GET", "/files?path="+url.QueryEscape(path), ""); status != 200 || text != want {
@@ -66,8 +68,8 @@ func TestFiles(t *testing.T) {
 // TestFilesystem: each call, and what it refuses.
 func TestFilesystem(t *testing.T) {
 	w := start(t, nil)
-	w.ok(os.WriteFile(filepath.Join(w.dir, "file"), []byte("text"), 0o640))
-	w.ok(os.Symlink("file", filepath.Join(w.dir, "link")))
+	w.OK(os.WriteFile(filepath.Join(w.Dir, "file"), []byte("text"), 0o640))
+	w.OK(os.Symlink("file", filepath.Join(w.Dir, "link")))
 	const fs = "filesystem.Filesystem/"
 	var shown struct {
 		Entry struct {
@@ -75,9 +77,9 @@ func TestFilesystem(t *testing.T) {
 			Mode                                               int
 		}
 	}
-	w.ok(json.Unmarshal([]byte(w.call(200, fs+"Stat", `{"path":"file"}`)), &shown))
+	w.OK(json.Unmarshal([]byte(w.call(200, fs+"Stat", `{"path":"file"}`)), &shown))
 	e := shown.Entry
-	if e.Name != "file" || e.Type != "FILE_TYPE_FILE" || e.Path != w.dir+"/file" || e.Size != "4" || e.Mode != 0o640 ||
+	if e.Name != "file" || e.Type != "FILE_TYPE_FILE" || e.Path != w.Dir+"/file" || e.Size != "4" || e.Mode != 0o640 ||
 		e.Permissions != "-rw-r-----" {
 		t.Errorf("%+v", e)
 	}
@@ -103,25 +105,25 @@ func TestFilesystem(t *testing.T) {
 		method, body, _ := strings.Cut(call, "{")
 		w.call(status, fs+method, "{"+body)
 	}
-	w.token = runner
+	w.token = facetest.Runner
 	w.call(200, fs+"Stat", `{"path":"link"}`)
-	w.token = bounded
+	w.token = facetest.Bounded
 	w.call(404, fs+"Stat", `{"path":"link"}`)
 }
 
 // TestWatch: a stream and a watcher tell the same changes, a watcher each once, and only its owner.
 func TestWatch(t *testing.T) {
 	w := start(t, nil)
-	w.ok(os.Mkdir(filepath.Join(w.dir, "d"), 0o750))
+	w.OK(os.Mkdir(filepath.Join(w.Dir, "d"), 0o750))
 	var made struct{ WatcherID string }
-	w.ok(json.Unmarshal([]byte(w.call(200, "filesystem.Filesystem/CreateWatcher", `{"path":"d"}`)), &made))
+	w.OK(json.Unmarshal([]byte(w.call(200, "filesystem.Filesystem/CreateWatcher", `{"path":"d"}`)), &made))
 	from := w.open("filesystem.Filesystem/WatchDir", `{"path":"d"}`)
 	defer from.Close()
 	next := func() event {
 		t.Helper()
 		for {
 			e, err := readEvent(from)
-			w.ok(err)
+			w.OK(err)
 			if e.KeepAlive == nil {
 				return e
 			}
@@ -130,11 +132,11 @@ func TestWatch(t *testing.T) {
 	if e := next(); e.Start == nil {
 		t.Fatalf("the first event is %+v", e)
 	}
-	w.ok(os.WriteFile(filepath.Join(w.dir, "d", "a"), nil, 0o600))
+	w.OK(os.WriteFile(filepath.Join(w.Dir, "d", "a"), nil, 0o600))
 	if e := next(); e.Filesystem == nil || *e.Filesystem != (struct{ Name, Type string }{"a", "EVENT_TYPE_CREATE"}) {
 		t.Errorf("%+v", e.Filesystem)
 	}
-	w.ok(os.Remove(filepath.Join(w.dir, "d", "a")))
+	w.OK(os.Remove(filepath.Join(w.Dir, "d", "a")))
 	if e := next(); e.Filesystem == nil || e.Filesystem.Type != "EVENT_TYPE_REMOVE" {
 		t.Errorf("%+v", e.Filesystem)
 	}
@@ -148,9 +150,9 @@ func TestWatch(t *testing.T) {
 	if again := get(200); again != `{"events":[]}`+"\n" {
 		t.Errorf("and again %s", again)
 	}
-	w.token = runner
+	w.token = facetest.Runner
 	get(404)
-	w.token = owner
+	w.token = facetest.Owner
 	w.call(200, "filesystem.Filesystem/RemoveWatcher", `{"watcherId":"`+made.WatcherID+`"}`)
 	get(404)
 }

@@ -2,143 +2,48 @@ package e2b_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
 	"reprise"
-	"reprise/internal/api"
-	"reprise/internal/execution"
-	"reprise/internal/execution/interpreter"
 	"reprise/internal/face/e2b"
-	"reprise/internal/files"
-	"reprise/internal/identity"
-	"reprise/internal/quota"
-	"reprise/internal/testserver"
 	"reprise/internal/web"
-	"reprise/store/memstore"
+
+	"reprise/internal/face/facetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The credentials of the senders of the tests.
-const (
-	owner    = "the-owner-of-the-server-0123456789"
-	reader   = "reads-and-does-nothing-0123456789"
-	runner   = "runs-and-administers-nothing-012345"
-	bounded  = "only-of-the-sandboxes-of-team-01234"
-	stranger = "of-another-tenant-01234567890123456"
-)
-
-// senders verifies them.
-type senders struct{}
-
-func (senders) Verify(_ context.Context, credential string) (identity.Principal, error) {
-	p := identity.Principal{Name: credential, Tenant: reprise.DefaultTenant, Grants: identity.AllGrants()}
-	switch credential {
-	case owner:
-	case reader:
-		p.Grants = []identity.Grant{{Scope: identity.ScopeRead}}
-	case runner, bounded:
-		p.Grants = nil
-		for _, scope := range []identity.Scope{identity.ScopeRead, identity.ScopeRun, identity.ScopeControl} {
-			p.Grants = append(p.Grants, identity.Grant{Scope: scope})
-			if credential == bounded {
-				p.Grants[len(p.Grants)-1].Prefix = "team-"
-			}
-		}
-	case stranger:
-		p.Tenant = "other"
-	default:
-		return identity.Principal{}, &identity.GuessError{Reason: "unknown"}
-	}
-	return p, nil
-}
-
-func (s senders) Current(ctx context.Context, credential string) (identity.Principal, error) {
-	return s.Verify(ctx, credential)
-}
-
-func (s senders) Named(ctx context.Context, _ reprise.Tenant, name string) (identity.Principal, error) {
-	return s.Verify(ctx, name)
-}
-
 // fixture is a server with the face, and a client of it.
 type fixture struct {
-	testing.TB
-	url, dir string
-	server   *api.Server
-	host     *execution.Host
-	client   *http.Client
+	*facetest.Server
 	// token and sandbox are what the client shows.
 	token, sandbox string
 }
 
 func start(tb testing.TB, logOptions *reprise.Options) *fixture {
 	tb.Helper()
-	w := &fixture{TB: tb, dir: testserver.TempDir(tb), token: owner, sandbox: "team-1"}
-	keys := reprise.NewKeyset()
-	if logOptions == nil {
-		logOptions = &reprise.Options{}
-	}
-	logOptions.Keys = keys
-	log, err := reprise.Open(context.Background(), memstore.New(nil), logOptions)
-	w.ok(err)
-	w.host, err = execution.Open(context.Background(), log, &execution.Options{
-		Dir: w.dir, StateDir: tb.TempDir(), Drive: interpreter.Drive,
+	w := facetest.Start(tb, logOptions, func(w *facetest.Server) web.Part {
+		return e2b.API{
+			Prefix: "/e2b", Log: w.Engine, Host: w.Host, Reads: w.Reads, Dir: w.Dir, Home: w.Dir, Files: w.Files,
+		}
 	})
-	w.ok(err)
-	roots, err := files.Open(map[string]string{"work": w.dir}, nil)
-	w.ok(err)
-	watches, err := files.OpenWatches(log, roots, tb.TempDir(), &files.WatchOptions{Interval: 5 * time.Millisecond})
-	w.ok(err)
-	opts := &api.Options{Metrics: api.NewMetrics(), Logger: slog.New(slog.DiscardHandler), Quotas: quota.New(nil)}
-	opts.Reads = api.NewReads(log, opts)
-	opts.Parts = []web.Part{e2b.API{
-		Prefix: "/e2b", Log: log, Host: w.host, Reads: opts.Reads, Dir: w.dir, Home: w.dir,
-		Files: files.API{Roots: roots, Watches: watches, Reads: opts.Reads, Quotas: opts.Quotas},
-	}}
-	w.server, err = api.New(log, w.host, identity.NewGate(keys, senders{}, nil), opts)
-	w.ok(err)
-	served := httptest.NewUnstartedServer(nil)
-	served.Config = api.NewHTTPServer(w.server)
-	served.Start()
-	transport := &http.Transport{}
-	w.url, w.client = served.URL+"/e2b", &http.Client{Transport: transport}
-	tb.Cleanup(func() {
-		w.server.Drain()
-		transport.CloseIdleConnections()
-		served.Close()
-		w.ok(watches.Close())
-		w.ok(roots.Close())
-		w.ok(w.host.Close())
-		w.ok(log.Close())
-	})
-	return w
-}
-
-func (w *fixture) ok(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
+	w.URL += "/e2b"
+	return &fixture{w, facetest.Owner, "team-1"}
 }
 
 // send sends a request; header is names and values.
 func (w *fixture) send(method, path, body string, header ...string) *http.Response {
 	w.Helper()
-	r, err := http.NewRequestWithContext(w.Context(), method, w.url+path, strings.NewReader(body))
-	w.ok(err)
+	r, err := http.NewRequestWithContext(w.Context(), method, w.URL+path, strings.NewReader(body))
+	w.OK(err)
 	if w.token != "" {
 		r.Header.Set("X-Access-Token", w.token)
 	}
@@ -146,8 +51,8 @@ func (w *fixture) send(method, path, body string, header ...string) *http.Respon
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	resp, err := w.client.Do(r)
-	w.ok(err)
+	resp, err := w.Client.Do(r)
+	w.OK(err)
 	return resp
 }
 
@@ -157,7 +62,7 @@ func (w *fixture) do(method, path, body string, header ...string) (status int, t
 	resp := w.send(method, path, body, header...)
 	defer resp.Body.Close()
 	all, err := io.ReadAll(resp.Body)
-	w.ok(err)
+	w.OK(err)
 	return resp.StatusCode, string(all)
 }
 

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"reprise"
+
+	"reprise/internal/face/facetest"
 )
 
 func of(pid uint32, more string) string { return fmt.Sprintf(`{"process":{"pid":%d}%s}`, pid, more) }
@@ -26,7 +28,7 @@ func TestCommands(t *testing.T) {
 	}
 	body := strings.Replace(shell(`echo $X; pwd`, ""), `"cmd"`, `"envs":{"X":"y"},"cwd":"sub","cmd"`, 1)
 	w.call(200, "filesystem.Filesystem/MakeDir", `{"path":"sub"}`)
-	if o := w.run("process.Process/Start", body); o.stdout.String() != "y\n"+w.dir+"/sub\n" || o.code != 0 || !o.ended {
+	if o := w.run("process.Process/Start", body); o.stdout.String() != "y\n"+w.Dir+"/sub\n" || o.code != 0 || !o.ended {
 		t.Errorf("%q %d", &o.stdout, o.code)
 	}
 	for _, failing := range []string{`{"process":{"cmd":"/no/such/program"}}`, shell("kill -9 $$", "")} {
@@ -118,8 +120,8 @@ func TestTerminal(t *testing.T) {
 func (w *fixture) await(pid uint32) {
 	w.Helper()
 	for {
-		e, err := w.host.Show(w.Context(), reprise.DefaultTenant, fmt.Sprint("e2b-", pid))
-		w.ok(err)
+		e, err := w.Host.Show(w.Context(), reprise.DefaultTenant, fmt.Sprint("e2b-", pid))
+		w.OK(err)
 		if !e.Started.IsZero() {
 			return
 		}
@@ -158,12 +160,12 @@ func TestCutAtEveryByte(t *testing.T) {
 	w := start(t, nil)
 	pid, from := w.begin(shell(`for i in 1 2 3; do echo line $i; echo "ä $i" >&2; sleep 0.01; done; exit 3`, ""))
 	all, err := io.ReadAll(from)
-	w.ok(err)
+	w.OK(err)
 	from.Close()
 	want := &output{}
 	for r := bytes.NewReader(all); ; {
 		e, err := readEvent(r)
-		w.ok(err)
+		w.OK(err)
 		if !want.add(&e) {
 			break
 		}
@@ -199,7 +201,7 @@ func TestConnect(t *testing.T) {
 	w := start(t, nil)
 	pid, from := w.begin(shell("echo before; read x; echo after; exit 5", `,"stdin":true`))
 	e, err := readEvent(from)
-	w.ok(err)
+	w.OK(err)
 	if e.Event.Data == nil {
 		t.Fatalf("the second event is %+v", e)
 	}
@@ -247,7 +249,7 @@ func TestShutdownCutsResponses(t *testing.T) {
 	w := start(t, nil)
 	pid, from := w.begin(shell("echo begun; sleep 600", ""))
 	defer from.Close()
-	w.server.Drain()
+	w.API.Drain()
 	for {
 		e, err := readEvent(from)
 		if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -257,7 +259,7 @@ func TestShutdownCutsResponses(t *testing.T) {
 			t.Fatalf("the stream of %d ends in order", pid)
 		}
 	}
-	w.ok(w.host.Cancel(t.Context(), reprise.DefaultTenant, fmt.Sprint("e2b-", pid)))
+	w.OK(w.Host.Cancel(t.Context(), reprise.DefaultTenant, fmt.Sprint("e2b-", pid)))
 }
 
 // TestAccess: each call asks for a scope, a bounded key has its sandboxes, and nothing is another tenant's.
@@ -267,39 +269,39 @@ func TestAccess(t *testing.T) {
 	pid, from := w.begin(shell("sleep 600", `,"stdin":true`))
 	defer from.Close()
 	for token, want := range map[string][4]int{ // SendInput, Stat, SendSignal, List
-		reader: {403, 404, 403, 200}, bounded: {404, 404, 404, 200}, stranger: {404, 404, 404, 200},
-		"none": {401, 401, 401, 401},
+		facetest.Reader: {403, 404, 403, 200}, facetest.Bounded: {404, 404, 404, 200},
+		facetest.Stranger: {404, 404, 404, 200}, "none": {401, 401, 401, 401},
 	} {
 		w.token = token
 		w.call(want[0], "process.Process/SendInput", of(pid, `,"input":{"stdin":"eA=="}`))
-		if token != reader {
-			w.call(want[1], "filesystem.Filesystem/Stat", `{"path":"`+w.dir+`"}`)
+		if token != facetest.Reader {
+			w.call(want[1], "filesystem.Filesystem/Stat", `{"path":"`+w.Dir+`"}`)
 		}
 		w.call(want[2], "process.Process/SendSignal", of(pid, `,"signal":9`))
 		list := w.call(want[3], "process.Process/List", "{}")
-		if strings.Contains(list, "sleep") != (token == reader) {
+		if strings.Contains(list, "sleep") != (token == facetest.Reader) {
 			t.Errorf("%s lists %s", token, list)
 		}
 		if o := w.run("process.Process/Connect", of(pid+1, "")); o.refused == "" {
 			t.Errorf("%s reads another process", token)
 		}
-		if token != reader {
+		if token != facetest.Reader {
 			if o := w.run("process.Process/Connect", of(pid, "")); o.refused == "" {
 				t.Errorf("%s reads the process", token)
 			}
 		}
-		if token == stranger {
+		if token == facetest.Stranger {
 			continue
 		}
 		if o := w.run("process.Process/Start", shell("true", "")); o.refused == "" {
 			t.Errorf("%s starts in the sandbox", token)
 		}
 	}
-	w.token, w.sandbox = bounded, "team-1"
+	w.token, w.sandbox = facetest.Bounded, "team-1"
 	if o := w.run("process.Process/Start", shell("exit 4", "")); o.code != 4 {
 		t.Errorf("in its own sandbox: %+v", o)
 	}
-	w.token = runner
+	w.token = facetest.Runner
 	basic := []string{"Authorization", "Basic " + encoded("user:")}
 	if o := w.run("process.Process/Start", shell("exit 4", ""), basic...); o.code != 4 {
 		t.Errorf("as the default user: %+v", o)
@@ -311,15 +313,15 @@ func TestAccess(t *testing.T) {
 	if o := w.run("process.Process/Start", shell("exit 4", ""), "E2b-Named-User", "root"); o.code != 4 {
 		t.Errorf("a header of ours counts: %+v", o)
 	}
-	w.token = owner
+	w.token = facetest.Owner
 	w.call(200, "process.Process/SendSignal", of(pid, `,"signal":9`))
 }
 
 // TestSandboxes are sessions: any name is one, and ending one ends its commands.
 func TestSandboxes(t *testing.T) {
 	w := start(t, nil)
-	status, text := w.do("POST", "/v2/sandboxes", `{"templateID":"base","timeout":300}`, "X-API-KEY", owner)
-	if status != 201 || !strings.Contains(text, `"envdAccessToken":"`+owner+`"`) {
+	status, text := w.do("POST", "/v2/sandboxes", `{"templateID":"base","timeout":300}`, "X-API-KEY", facetest.Owner)
+	if status != 201 || !strings.Contains(text, `"envdAccessToken":"`+facetest.Owner+`"`) {
 		t.Errorf("%d %s", status, text)
 	}
 	pid, from := w.begin(shell("sleep 600", ""))
@@ -347,13 +349,13 @@ func TestSandboxes(t *testing.T) {
 	if o := w.run("process.Process/Connect", of(pid, "")); o.refused != "not_found" {
 		t.Errorf("the process of a sandbox that was ended: %+v", o)
 	}
-	_, err := w.host.Show(t.Context(), reprise.DefaultTenant, fmt.Sprint("e2b-", pid))
+	_, err := w.Host.Show(t.Context(), reprise.DefaultTenant, fmt.Sprint("e2b-", pid))
 	if !errors.Is(err, reprise.ErrNotFound) && !errors.Is(err, reprise.ErrExpired) {
 		t.Errorf("it is still there: %v", err)
 	}
 	w.token, w.sandbox = "", ""
 	for _, header := range []string{"X-Access-Token", "E2b-Traffic-Access-Token", "X-API-KEY"} {
-		if status, text := w.do("GET", "/contexts", "", header, owner); status != 200 {
+		if status, text := w.do("GET", "/contexts", "", header, facetest.Owner); status != 200 {
 			t.Errorf("%s: %d %s", header, status, text)
 		}
 	}

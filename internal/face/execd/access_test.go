@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"reprise/internal/face/facetest"
 )
 
 // TestRefusals have the status and the code of execd.
@@ -63,36 +65,36 @@ func TestEverybodySeesTheirOwn(t *testing.T) {
 	}{
 		{"", "GET", "/ping", "", 401},
 		{"wrong-0123456789-0123456789", "POST", "/command", `{"command":"true"}`, 401},
-		{reader, "GET", "/ping", "", 200},
-		{reader, "GET", "/command/" + id + "/logs", "", 200},
-		{reader, "POST", "/command", `{"command":"true"}`, 403},
-		{reader, "DELETE", "/command?id=" + id, "", 403},
-		{reader, "POST", "/session", "", 403},
-		{reader, "POST", "/session/" + session + "/run", `{"command":"true"}`, 403},
-		{reader, "DELETE", "/session/" + session, "", 403},
-		{reader, "POST", "/code", `{"code":"1"}`, 403},
-		{reader, "POST", "/files/upload", "", 403},
-		{reader, "DELETE", "/directories?path=x", "", 403},
-		{runner, "POST", "/command", `{"command":"true"}`, 200},
-		{runner, "POST", "/command", `{"command":"true","uid":0}`, 403},
-		{bounded, "POST", "/command", `{"command":"true"}`, 403},
-		{bounded, "POST", "/session", "", 403},
-		{bounded, "GET", "/command/" + id + "/logs", "", 404},
-		{bounded, "GET", "/command/" + id + "/resume", "", 404},
-		{bounded, "DELETE", "/command?id=" + id, "", 500},
-		{bounded, "POST", "/session/" + session + "/run", `{"command":"true"}`, 404},
-		{bounded, "GET", "/files/info?path=" + w.dir, "", 404},
-		{stranger, "GET", "/command/status/" + id, "", 404},
-		{stranger, "GET", "/command/" + id + "/logs", "", 404},
-		{stranger, "GET", "/command/" + id + "/resume", "", 404},
-		{stranger, "DELETE", "/command?id=" + id, "", 500},
-		{stranger, "DELETE", "/session/" + session, "", 404},
-		{stranger, "POST", "/session/" + session + "/run", `{"command":"true"}`, 404},
-		{stranger, "GET", "/files/info?path=" + w.dir, "", 404},
+		{facetest.Reader, "GET", "/ping", "", 200},
+		{facetest.Reader, "GET", "/command/" + id + "/logs", "", 200},
+		{facetest.Reader, "POST", "/command", `{"command":"true"}`, 403},
+		{facetest.Reader, "DELETE", "/command?id=" + id, "", 403},
+		{facetest.Reader, "POST", "/session", "", 403},
+		{facetest.Reader, "POST", "/session/" + session + "/run", `{"command":"true"}`, 403},
+		{facetest.Reader, "DELETE", "/session/" + session, "", 403},
+		{facetest.Reader, "POST", "/code", `{"code":"1"}`, 403},
+		{facetest.Reader, "POST", "/files/upload", "", 403},
+		{facetest.Reader, "DELETE", "/directories?path=x", "", 403},
+		{facetest.Runner, "POST", "/command", `{"command":"true"}`, 200},
+		{facetest.Runner, "POST", "/command", `{"command":"true","uid":0}`, 403},
+		{facetest.Bounded, "POST", "/command", `{"command":"true"}`, 403},
+		{facetest.Bounded, "POST", "/session", "", 403},
+		{facetest.Bounded, "GET", "/command/" + id + "/logs", "", 404},
+		{facetest.Bounded, "GET", "/command/" + id + "/resume", "", 404},
+		{facetest.Bounded, "DELETE", "/command?id=" + id, "", 500},
+		{facetest.Bounded, "POST", "/session/" + session + "/run", `{"command":"true"}`, 404},
+		{facetest.Bounded, "GET", "/files/info?path=" + w.Dir, "", 404},
+		{facetest.Stranger, "GET", "/command/status/" + id, "", 404},
+		{facetest.Stranger, "GET", "/command/" + id + "/logs", "", 404},
+		{facetest.Stranger, "GET", "/command/" + id + "/resume", "", 404},
+		{facetest.Stranger, "DELETE", "/command?id=" + id, "", 500},
+		{facetest.Stranger, "DELETE", "/session/" + session, "", 404},
+		{facetest.Stranger, "POST", "/session/" + session + "/run", `{"command":"true"}`, 404},
+		{facetest.Stranger, "GET", "/files/info?path=" + w.Dir, "", 404},
 	} {
 		w.token = r.token
 		status, text, _ := w.do(r.method, r.path, r.body)
-		mayRead := r.token == reader && strings.HasSuffix(r.path, "logs")
+		mayRead := r.token == facetest.Reader && strings.HasSuffix(r.path, "logs")
 		if status != r.status || strings.Contains(text, "secret") != mayRead {
 			t.Errorf("%.8q %s %s: %d %s", r.token, r.method, r.path, status, text)
 		}
@@ -105,13 +107,13 @@ func TestEverybodySeesTheirOwn(t *testing.T) {
 // TestRepeatedCredential is none: a proxy may have looked at the other one.
 func TestRepeatedCredential(t *testing.T) {
 	w := start(t, nil)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/execd/ping", http.NoBody)
-	w.ok(err)
-	r.Header.Add("X-EXECD-ACCESS-TOKEN", owner)
-	r.Header.Add("X-EXECD-ACCESS-TOKEN", reader)
-	res, err := w.client.Do(r)
-	w.ok(err)
-	w.ok(res.Body.Close())
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.URL+"/execd/ping", http.NoBody)
+	w.OK(err)
+	r.Header.Add("X-EXECD-ACCESS-TOKEN", facetest.Owner)
+	r.Header.Add("X-EXECD-ACCESS-TOKEN", facetest.Reader)
+	res, err := w.Client.Do(r)
+	w.OK(err)
+	w.OK(res.Body.Close())
 	if res.StatusCode != http.StatusUnauthorized {
 		t.Error(res.Status)
 	}
@@ -125,16 +127,16 @@ func TestLifecycle(t *testing.T) {
 		res := w.send("GET", "/v1/sandboxes/any/endpoints/44772?use_server_proxy=false", "", header...)
 		defer res.Body.Close()
 		var answer map[string]any
-		w.ok(json.NewDecoder(res.Body).Decode(&answer))
+		w.OK(json.NewDecoder(res.Body).Decode(&answer))
 		return res.StatusCode, answer
 	}
 	if status, answer := get(); status != http.StatusUnauthorized {
 		t.Errorf("without a key: %d %v", status, answer)
 	}
-	status, answer := get("OPEN-SANDBOX-API-KEY: " + owner)
+	status, answer := get("OPEN-SANDBOX-API-KEY: " + facetest.Owner)
 	headers, _ := answer["headers"].(map[string]any)
-	if status != http.StatusOK || "http://"+answer["endpoint"].(string) != w.url+"/execd" ||
-		headers["X-EXECD-ACCESS-TOKEN"] != owner {
+	if status != http.StatusOK || "http://"+answer["endpoint"].(string) != w.URL+"/execd" ||
+		headers["X-EXECD-ACCESS-TOKEN"] != facetest.Owner {
 		t.Errorf("%d %v", status, answer)
 	}
 }
@@ -143,7 +145,7 @@ func TestLifecycle(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	w := start(t, nil)
 	var m map[string]float64
-	w.ok(json.Unmarshal([]byte(must(w, "GET", "/metrics", "")), &m))
+	w.OK(json.Unmarshal([]byte(must(w, "GET", "/metrics", "")), &m))
 	if m["cpu_count"] < 1 || m["mem_total_mib"] <= m["mem_used_mib"] || m["mem_used_mib"] <= 0 ||
 		m["cpu_used_pct"] < 0 || m["timestamp"] == 0 {
 		t.Errorf("%v", m)

@@ -26,9 +26,9 @@ func TestCommandIsSentByLines(t *testing.T) {
 	w.want("argv", w.run("/command", `{"argv":["echo","$HOME"]}`), "init", `stdout "$HOME"`, "execution_complete")
 	w.want("not UTF-8", w.run("/command", `{"command":"printf 'a\\xffb\\n'"}`),
 		"init", `stdout "a`+"\uFFFD"+`b"`, "execution_complete")
-	w.ok(os.Mkdir(w.dir+"/sub", 0o700))
+	w.OK(os.Mkdir(w.Dir+"/sub", 0o700))
 	w.want("cwd", w.run("/command", `{"command":"pwd","cwd":"~/$NAME","envs":{"NAME":"sub"}}`),
-		"init", "stdout "+quoted(w.dir+"/sub"), "execution_complete")
+		"init", "stdout "+quoted(w.Dir+"/sub"), "execution_complete")
 }
 
 // TestEndIsNeverSuccess unless the command has exited with 0.
@@ -52,7 +52,7 @@ func TestEndIsNeverSuccess(t *testing.T) {
 			ExitCode *int `json:"exit_code"`
 			Error    string
 		}
-		w.ok(json.Unmarshal([]byte(text), &s))
+		w.OK(json.Unmarshal([]byte(text), &s))
 		code, started := strconv.Atoi(last.Error.Value)
 		if status != http.StatusOK || s.Running || (started == nil) != (s.ExitCode != nil) ||
 			s.ExitCode != nil && *s.ExitCode != code || code != 3 && s.Error == "" {
@@ -64,14 +64,14 @@ func TestEndIsNeverSuccess(t *testing.T) {
 // TestBackgroundCommand: the answer is over at once, and the command goes on.
 func TestBackgroundCommand(t *testing.T) {
 	w := start(t, nil)
-	w.ok(makeFIFO(w.dir + "/go"))
+	w.OK(makeFIFO(w.Dir + "/go"))
 	frames := w.run("/command", `{"command":"read line <go; echo out $line; exit 5","background":true}`)
 	w.want("background", frames, "init", "execution_complete")
 	id := frames[0].Text
 	if text := must(w, "GET", "/command/status/"+id, ""); !strings.Contains(text, `"running":true`) {
 		t.Errorf("status: %s", text)
 	}
-	w.ok(os.WriteFile(w.dir+"/go", []byte("put\n"), 0o600))
+	w.OK(os.WriteFile(w.Dir+"/go", []byte("put\n"), 0o600))
 	rest := w.parse(must(w, "GET", "/command/"+id+"/resume", ""))
 	w.want("resumed", rest, `stdout "out put"`, "error CommandExecError 5")
 	_, logs, h := w.do("GET", "/command/"+id+"/logs", "")
@@ -138,16 +138,16 @@ func TestEventSource(t *testing.T) {
 // not end within a character.
 func TestReadersOfARunningCommand(t *testing.T) {
 	w := start(t, nil)
-	w.ok(makeFIFO(w.dir + "/go"))
+	w.OK(makeFIFO(w.Dir + "/go"))
 	res := w.send("POST", "/execd/command", `{"command":"printf 'x\\xe2\\x82'; read line <go; printf '\\xac\\n'"}`)
 	begun, in := w.untilInit(res)
-	w.ok(res.Body.Close())
+	w.OK(res.Body.Close())
 	_ = in
 	id := begun.Text
 	// The first bytes are there once the command reads the pipe.
 	second := w.send("GET", "/execd/command/"+id+"/resume", "")
-	pipe, err := os.OpenFile(w.dir+"/go", os.O_WRONLY, 0)
-	w.ok(err)
+	pipe, err := os.OpenFile(w.Dir+"/go", os.O_WRONLY, 0)
+	w.OK(err)
 	_, logs, h := w.do("GET", "/command/"+id+"/logs", "")
 	for logs == "" { // until what was written has come
 		_, logs, h = w.do("GET", "/command/"+id+"/logs", "")
@@ -156,11 +156,11 @@ func TestReadersOfARunningCommand(t *testing.T) {
 		t.Errorf("logs %q up to %s", logs, cursor)
 	}
 	_, err = pipe.WriteString("\n")
-	w.ok(err)
-	w.ok(pipe.Close())
+	w.OK(err)
+	w.OK(pipe.Close())
 	text, err := io.ReadAll(second.Body)
-	w.ok(err)
-	w.ok(second.Body.Close())
+	w.OK(err)
+	w.OK(second.Body.Close())
 	w.want("second reader", w.parse(string(text)), `stdout "x€"`, "execution_complete")
 	rest := must(w, "GET", "/command/"+id+"/logs?cursor="+h.Get("EXECD-COMMANDS-TAIL-CURSOR"), "")
 	if logs+rest != "x€\n" {
@@ -175,8 +175,8 @@ func TestInterrupt(t *testing.T) {
 	begun, in := w.untilInit(res)
 	must(w, "DELETE", "/command?id="+begun.Text, "")
 	rest, err := io.ReadAll(in)
-	w.ok(err)
-	w.ok(res.Body.Close())
+	w.OK(err)
+	w.OK(res.Body.Close())
 	frames := w.parse(strings.TrimLeft(string(rest), "\n"))
 	w.want("interrupted", frames, "error CommandExecError -1")
 	if status, text, _ := w.do("DELETE", "/command?id="+begun.Text, ""); status != http.StatusInternalServerError {
@@ -218,9 +218,9 @@ func TestShutdownCutsResponses(t *testing.T) {
 	w := start(t, nil)
 	res := w.send("POST", "/execd/command", `{"command":"sleep 60"}`)
 	begun, in := w.untilInit(res)
-	w.server.Drain()
+	w.API.Drain()
 	rest, err := io.ReadAll(in)
-	w.ok(res.Body.Close())
+	w.OK(res.Body.Close())
 	if err == nil {
 		t.Errorf("the response of %s is whole: %s", begun.Text, rest)
 	}

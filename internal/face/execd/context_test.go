@@ -11,7 +11,7 @@ import (
 func opened(w *fixture, path, body, member string) string {
 	w.Helper()
 	var answer map[string]string
-	w.ok(json.Unmarshal([]byte(must(w, "POST", path, body)), &answer))
+	w.OK(json.Unmarshal([]byte(must(w, "POST", path, body)), &answer))
 	return answer[member]
 }
 
@@ -79,7 +79,7 @@ func TestCode(t *testing.T) {
 	w.want("shell", w.run("/code", `{"code":"echo a; false","context":{"language":"bash"}}`),
 		"init", "execution_count", `stdout "a\n"`, "error CommandExecError 1")
 	list := func() (contexts []struct{ ID, Language string }) {
-		w.ok(json.Unmarshal([]byte(must(w, "GET", "/code/contexts?language=python", "")), &contexts))
+		w.OK(json.Unmarshal([]byte(must(w, "GET", "/code/contexts?language=python", "")), &contexts))
 		return contexts
 	}
 	if all := list(); len(all) != 2 {
@@ -107,7 +107,7 @@ func TestBusyContext(t *testing.T) {
 	}
 	for { // once it runs
 		line, err := in.ReadString('\n')
-		w.ok(err)
+		w.OK(err)
 		if strings.Contains(line, `"on\n"`) {
 			break
 		}
@@ -115,7 +115,7 @@ func TestBusyContext(t *testing.T) {
 	must(w, "DELETE", "/code?id="+id, "")
 	for {
 		line, err := in.ReadString('\n')
-		w.ok(err)
+		w.OK(err)
 		if strings.Contains(line, `"type":"error"`) {
 			break
 		}
@@ -123,7 +123,7 @@ func TestBusyContext(t *testing.T) {
 			t.Fatal(line)
 		}
 	}
-	w.ok(res.Body.Close())
+	w.OK(res.Body.Close())
 	w.want("it goes on", w.run("/code", `{"code":"echo again","context":{"id":"`+id+`"}}`),
 		"init", "execution_count", `stdout "again\n"`, "execution_complete")
 }

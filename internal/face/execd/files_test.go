@@ -37,7 +37,7 @@ func form(t *testing.T, parts ...string) (body, header string) {
 // TestFiles: the calls that the SDKs make.
 func TestFiles(t *testing.T) {
 	w := start(t, nil)
-	one, two := w.dir+"/x/one.txt", w.dir+"/two.bin"
+	one, two := w.Dir+"/x/one.txt", w.Dir+"/two.bin"
 	body, header := form(t, `{"path":`+quoted(one)+`,"mode":640}`, "hello\nworld\n", `{"path":"two.bin"}`, "0123456789")
 	must(w, "POST", "/files/upload", body, header)
 	var info map[string]struct {
@@ -45,7 +45,7 @@ func TestFiles(t *testing.T) {
 		Size              int
 		Mode              int
 	}
-	w.ok(json.Unmarshal([]byte(must(w, "GET", "/files/info?path="+one+"&path=~/two.bin", "")), &info))
+	w.OK(json.Unmarshal([]byte(must(w, "GET", "/files/info?path="+one+"&path=~/two.bin", "")), &info))
 	if f := info[one]; f.Path != one || f.Type != "file" || f.Size != 12 || f.Mode != 640 || f.Owner == "" {
 		t.Errorf("info: %+v", info)
 	}
@@ -66,28 +66,28 @@ func TestFiles(t *testing.T) {
 	if !strings.Contains(text, `{"replacedCount":2}`) {
 		t.Errorf("replaced: %s", text)
 	}
-	must(w, "POST", "/files/mv", `[{"src":`+quoted(one)+`,"dest":`+quoted(w.dir+"/y/z/1")+`}]`)
-	if text, err := os.ReadFile(w.dir + "/y/z/1"); err != nil || string(text) != "hell0\nw0rld\n" {
+	must(w, "POST", "/files/mv", `[{"src":`+quoted(one)+`,"dest":`+quoted(w.Dir+"/y/z/1")+`}]`)
+	if text, err := os.ReadFile(w.Dir + "/y/z/1"); err != nil || string(text) != "hell0\nw0rld\n" {
 		t.Errorf("%q, %v", text, err)
 	}
 	must(w, "POST", "/files/permissions", `{`+quoted(two)+`:{"mode":600}}`)
-	must(w, "POST", "/directories", `{`+quoted(w.dir+"/made/up")+`:{"mode":750}}`)
+	must(w, "POST", "/directories", `{`+quoted(w.Dir+"/made/up")+`:{"mode":750}}`)
 	var found []struct{ Path string }
-	w.ok(json.Unmarshal([]byte(must(w, "GET", "/files/search?path="+w.dir+"&pattern=[12t]*", "")), &found))
-	if len(found) != 2 || found[0].Path != two || found[1].Path != w.dir+"/y/z/1" {
+	w.OK(json.Unmarshal([]byte(must(w, "GET", "/files/search?path="+w.Dir+"&pattern=[12t]*", "")), &found))
+	if len(found) != 2 || found[0].Path != two || found[1].Path != w.Dir+"/y/z/1" {
 		t.Errorf("found: %v", found)
 	}
-	w.ok(json.Unmarshal([]byte(must(w, "GET", "/directories/list?depth=2&path="+w.dir, "")), &found))
+	w.OK(json.Unmarshal([]byte(must(w, "GET", "/directories/list?depth=2&path="+w.Dir, "")), &found))
 	var names []string
 	for _, f := range found {
-		names = append(names, strings.TrimPrefix(f.Path, w.dir))
+		names = append(names, strings.TrimPrefix(f.Path, w.Dir))
 	}
 	if got := strings.Join(names, " "); got != "/made /made/up /two.bin /x /y /y/z" {
 		t.Errorf("listed: %s", got)
 	}
-	must(w, "DELETE", "/files?path="+two+"&path="+w.dir+"/missing", "")
-	must(w, "DELETE", "/directories?path="+w.dir+"/y", "")
-	if left, err := os.ReadDir(w.dir); err != nil || len(left) != 3 { // made, x, and where uploads are collected
+	must(w, "DELETE", "/files?path="+two+"&path="+w.Dir+"/missing", "")
+	must(w, "DELETE", "/directories?path="+w.Dir+"/y", "")
+	if left, err := os.ReadDir(w.Dir); err != nil || len(left) != 3 { // made, x, and where uploads are collected
 		t.Errorf("left: %v, %v", left, err)
 	}
 }
@@ -96,10 +96,10 @@ func TestFiles(t *testing.T) {
 func TestFilesAreRefused(t *testing.T) {
 	w := start(t, nil)
 	w.write("file", "text")
-	w.ok(os.Mkdir(w.dir+"/dir", 0o700))
-	w.ok(os.Symlink("/etc", w.dir+"/link"))
-	beside := w.dir + "-beside" // is not -beside below the root
-	w.ok(os.Mkdir(w.dir+"/-beside", 0o700))
+	w.OK(os.Mkdir(w.Dir+"/dir", 0o700))
+	w.OK(os.Symlink("/etc", w.Dir+"/link"))
+	beside := w.Dir + "-beside" // is not -beside below the root
+	w.OK(os.Mkdir(w.Dir+"/-beside", 0o700))
 	for _, r := range []struct {
 		method, path, body string
 		status             int

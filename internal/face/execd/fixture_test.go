@@ -3,13 +3,10 @@ package execd_test
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"slices"
@@ -19,131 +16,41 @@ import (
 	"go.uber.org/goleak"
 
 	"reprise"
-	"reprise/internal/api"
-	"reprise/internal/execution"
-	"reprise/internal/execution/interpreter"
 	"reprise/internal/face/execd"
-	"reprise/internal/files"
-	"reprise/internal/identity"
-	"reprise/internal/quota"
 	"reprise/internal/web"
-	"reprise/store/memstore"
+
+	"reprise/internal/face/facetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The credentials of the senders of the tests.
-const (
-	owner    = "the-owner-of-the-server-0123456789"
-	reader   = "reads-and-does-nothing-0123456789"
-	runner   = "runs-and-administers-nothing-012345"
-	bounded  = "only-of-the-sessions-of-team-012345"
-	stranger = "of-another-tenant-01234567890123456"
-)
-
-// senders verifies them.
-type senders struct{}
-
-func (senders) Verify(_ context.Context, credential string) (identity.Principal, error) {
-	p := identity.Principal{Name: credential, Tenant: reprise.DefaultTenant, Grants: identity.AllGrants()}
-	switch credential {
-	case owner:
-	case reader:
-		p.Grants = []identity.Grant{{Scope: identity.ScopeRead}}
-	case runner, bounded:
-		p.Grants = nil
-		for _, scope := range []identity.Scope{identity.ScopeRead, identity.ScopeRun, identity.ScopeControl} {
-			p.Grants = append(p.Grants, identity.Grant{Scope: scope})
-			if credential == bounded {
-				p.Grants[len(p.Grants)-1].Prefix = "team-"
-			}
-		}
-	case stranger:
-		p.Tenant = "other"
-	default:
-		return identity.Principal{}, &identity.GuessError{Reason: "unknown"}
-	}
-	return p, nil
-}
-
-func (s senders) Current(ctx context.Context, credential string) (identity.Principal, error) {
-	return s.Verify(ctx, credential)
-}
-
-func (s senders) Named(ctx context.Context, _ reprise.Tenant, name string) (identity.Principal, error) {
-	return s.Verify(ctx, name)
-}
-
 // fixture is a server with the face, and a client of it.
 type fixture struct {
-	testing.TB
-	url, dir string
-	server   *api.Server
-	client   *http.Client
-	token    string
+	*facetest.Server
+	token string
 }
 
 func start(tb testing.TB, logOptions *reprise.Options) *fixture {
 	tb.Helper()
-	w := &fixture{TB: tb, dir: tb.TempDir(), token: owner}
-	keys := reprise.NewKeyset()
-	if logOptions == nil {
-		logOptions = &reprise.Options{}
-	}
-	logOptions.Keys = keys
-	log, err := reprise.Open(context.Background(), memstore.New(nil), logOptions)
-	w.ok(err)
-	host, err := execution.Open(context.Background(), log, &execution.Options{
-		Dir: w.dir, StateDir: tb.TempDir(), Drive: interpreter.Drive,
-	})
-	w.ok(err)
-	roots, err := files.Open(map[string]string{"work": w.dir}, nil)
-	w.ok(err)
-	opts := &api.Options{
-		Metrics: api.NewMetrics(), Logger: slog.New(slog.DiscardHandler), Quotas: quota.New(nil),
-	}
-	opts.Reads = api.NewReads(log, opts)
-	opts.Parts = []web.Part{execd.API{
-		Prefix: "/execd", Host: host, Reads: opts.Reads, Dir: w.dir, Home: w.dir, Shell: "bash",
-		Files: files.API{Roots: roots, Reads: opts.Reads, Quotas: opts.Quotas},
-	}}
-	w.server, err = api.New(log, host, identity.NewGate(keys, senders{}, nil), opts)
-	w.ok(err)
-	served := httptest.NewUnstartedServer(nil)
-	served.Config = api.NewHTTPServer(w.server)
-	served.Start()
-	transport := &http.Transport{}
-	w.url, w.client = served.URL, &http.Client{Transport: transport}
-	tb.Cleanup(func() {
-		w.server.Drain()
-		transport.CloseIdleConnections()
-		served.Close()
-		w.ok(roots.Close())
-		w.ok(host.Close())
-		w.ok(log.Close())
-	})
-	return w
-}
-
-func (w *fixture) ok(err error) {
-	w.Helper()
-	if err != nil {
-		w.Fatal(err)
-	}
+	return &fixture{token: facetest.Owner, Server: facetest.Start(tb, logOptions, func(w *facetest.Server) web.Part {
+		return execd.API{
+			Prefix: "/execd", Host: w.Host, Reads: w.Reads, Dir: w.Dir, Home: w.Dir, Shell: "bash", Files: w.Files,
+		}
+	})}
 }
 
 // send sends a request to the face.
 func (w *fixture) send(method, path, body string, header ...string) *http.Response {
 	w.Helper()
-	r, err := http.NewRequestWithContext(w.Context(), method, w.url+path, strings.NewReader(body))
-	w.ok(err)
+	r, err := http.NewRequestWithContext(w.Context(), method, w.URL+path, strings.NewReader(body))
+	w.OK(err)
 	r.Header.Set("X-EXECD-ACCESS-TOKEN", w.token)
 	for _, line := range header {
 		name, value, _ := strings.Cut(line, ": ")
 		r.Header.Set(name, value)
 	}
-	res, err := w.client.Do(r)
-	w.ok(err)
+	res, err := w.Client.Do(r)
+	w.OK(err)
 	return res
 }
 
@@ -153,7 +60,7 @@ func (w *fixture) do(method, path, body string, header ...string) (status int, t
 	res := w.send(method, "/execd"+path, body, header...)
 	defer res.Body.Close()
 	all, err := io.ReadAll(res.Body)
-	w.ok(err)
+	w.OK(err)
 	return res.StatusCode, string(all), res.Header
 }
 
@@ -195,7 +102,7 @@ func (w *fixture) parse(text string) (frames []frame) {
 			return frames
 		}
 		var f frame
-		w.ok(json.Unmarshal([]byte(one), &f))
+		w.OK(json.Unmarshal([]byte(one), &f))
 		if f.Timestamp == 0 {
 			w.Errorf("a frame without a time: %s", one)
 		}
@@ -232,15 +139,15 @@ func (w *fixture) untilInit(res *http.Response) (frame, *bufio.Reader) {
 	w.Helper()
 	in := bufio.NewReader(res.Body)
 	line, err := in.ReadString('\n')
-	w.ok(err)
+	w.OK(err)
 	var f frame
-	w.ok(json.Unmarshal([]byte(line), &f))
+	w.OK(json.Unmarshal([]byte(line), &f))
 	return f, in
 }
 
 func (w *fixture) write(name, text string) {
 	w.Helper()
-	w.ok(os.WriteFile(w.dir+"/"+name, []byte(text), 0o600))
+	w.OK(os.WriteFile(w.Dir+"/"+name, []byte(text), 0o600))
 }
 
 // quoted is text as JSON.
