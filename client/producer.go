@@ -40,7 +40,7 @@ type Producer struct {
 	name string
 	id   string
 
-	turn       chan struct{} // holds a token while somebody publishes
+	turn       chan struct{} // holds a token while a goroutine publishes
 	epoch, seq uint64        // of the next request
 
 	mu    sync.Mutex

@@ -9,7 +9,7 @@ import (
 // publishBody is the body of a request of a PublishStream: the unacknowledged events, followed by new ones.
 type publishBody struct {
 	s   *PublishStream
-	ctx context.Context // that of the request
+	ctx context.Context // the request's
 
 	// PublishStream.mu guards these.
 	at     *segment

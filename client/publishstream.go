@@ -191,7 +191,7 @@ func (s *PublishStream) run() {
 	s.mu.Unlock()
 	if err == nil {
 		s.p.seq = s.queued
-	} else { // nobody knows what was appended: see Producer.send
+	} else { // it is unknown what was appended: see Producer.send
 		s.p.epoch, s.p.seq = s.p.epoch+1, 0
 	}
 	<-s.p.turn

@@ -35,7 +35,7 @@ func (c *Client) Run(ctx context.Context, run StartRequest, opts *FollowOptions)
 	start.header.Set("Accept", eventStreamType)
 	if run.Hold > 0 {
 		start.query = url.Values{"hold": {time.Duration(run.Hold).String()}}
-		if opts == nil || len(opts.Types) == 0 { // nobody says when events have passed that are not asked for
+		if opts == nil || len(opts.Types) == 0 { // there is no sign of events that have passed without being asked for
 			start.header.Set(receiptsHeader, "yes")
 		}
 	}

@@ -21,7 +21,7 @@ const serverFlags = "Server:"
 type connect struct {
 	URL       string `group:"Server:" placeholder:"URL" help:"The server. Default: http://127.0.0.1:7070."`
 	TokenFile string `group:"Server:" placeholder:"FILE" help:"File with the server's token. Default: REPRISE_TOKEN, or the token file of a server on this machine."`
-	Context   string `group:"Server:" placeholder:"NAME" help:"A server of \"reprise login\", with its token. Default: that of \"reprise context use\", if neither a server nor a token is given otherwise."`
+	Context   string `group:"Server:" placeholder:"NAME" help:"A server of \"reprise login\", with its token. Default: the one of \"reprise context use\", if neither a server nor a token is given otherwise."`
 }
 
 // environmentConnect finds the server without flags.

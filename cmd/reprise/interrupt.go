@@ -216,7 +216,7 @@ func (c *canceller) unprinted(err error) error {
 // advice says what may still run and how to end it.
 func (c *canceller) advice() string {
 	if c.delivered.Load() {
-		return fmt.Sprintf("the command was cancelled and is ending; \"reprise show %s\" tells", c.id)
+		return fmt.Sprintf("the command was cancelled and is ending; see \"reprise show %s\"", c.id)
 	}
 	return fmt.Sprintf("the command may go on; \"reprise cancel %s\" ends it", c.id)
 }

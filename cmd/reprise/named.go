@@ -17,8 +17,8 @@ type named struct {
 // isStreamName reports whether a name can only mean a stream: the id of an execution has no slash.
 func isStreamName(name string) bool { return strings.Contains(name, "/") }
 
-// isStreamAlone reports whether err, the refusal of an execution called name, is one because the name is that of a
-// stream and of no execution.
+// isStreamAlone reports whether err, the refusal of an execution called name, means that name is a stream, not an
+// execution.
 func isStreamAlone(ctx context.Context, server *client.Client, name string, err error) bool {
 	if !errors.Is(err, reprise.ErrNotFound) {
 		return false

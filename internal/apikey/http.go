@@ -134,7 +134,7 @@ func (a API) limit(x *web.Exchange) error {
 		return err
 	}
 	if body.Limits == nil {
-		return web.Unprocessable("limits", "it is an object with bounds by quota, {} for none of its own")
+		return web.Unprocessable("limits", "must map quota names to numbers; {} removes all limits")
 	}
 	key, err := a.Keys.SetLimits(x.R.Context(), x.R.PathValue("id"), body.Limits)
 	if err != nil {

@@ -82,7 +82,7 @@ func (f *Folder) create(name string, write func(io.Writer) error) (err error) {
 	return err
 }
 
-// diskWriter keeps the error of the disk apart from those of whoever writes.
+// diskWriter keeps the error of the disk apart from the writer's errors.
 type diskWriter struct {
 	file *os.File
 	err  error

@@ -19,12 +19,12 @@ import (
 // archived. A stream that the live store cannot read, now and ever, is logged at each pass and keeps nothing back.
 //
 // A stream from the archive has Bytes 0, for the live store keeps none of it, and is not listed. Its
-// name is free: Create makes a new stream. What somebody removes before it was archived is gone; what
+// name is free: Create makes a new stream. A stream that is removed before it was archived is gone; what
 // was archived stays in the archive, and is read again, for a Keeper removes nothing there. For a stream that
 // never was, the archive is asked too.
 //
 // Among replicas each has its Keeper. Their clocks must not differ by more than 5 seconds, and
-// an end with a time in the past, that of a stream which is copied for example, may be swept by another replica before
+// an end with a time in the past, of a copied stream for example, may be swept by another replica before
 // it is archived.
 type Keeper struct {
 	live     reprise.Store
@@ -258,7 +258,7 @@ func (k *Keeper) Sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, er
 	return nil, errors.ErrUnsupported
 }
 
-// ConcurrentAppends returns that of the live store, or 1 if it is not a reprise.Concurrent.
+// ConcurrentAppends returns the number of the live store, or 1 if it is not a reprise.Concurrent.
 func (k *Keeper) ConcurrentAppends() int {
 	if c, ok := k.live.(reprise.Concurrent); ok {
 		return c.ConcurrentAppends()

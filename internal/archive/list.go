@@ -21,8 +21,8 @@ type listing struct {
 	known  bool
 }
 
-// List returns archived streams; see reprise.Store. A first page reads the names of all files, or of those of one
-// tenant, and takes about 200 bytes of memory for each until the next first page. The following pages continue in its
+// List returns archived streams; see reprise.Store. A first page reads the names of all files, or of one tenant's,
+// and takes about 200 bytes of memory for each until the next first page. The following pages continue in its
 // result. List opens the file of each returned stream, several at a time. A stream with a damaged file is listed with
 // the data in the name of the file; Read returns the error.
 func (s *Store) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {

@@ -9,7 +9,7 @@ import (
 	"reprise"
 )
 
-// openFiles keeps the files that were read last, for those who read a stream page by page. Each
+// openFiles keeps the files that were read last, for readers of a stream page by page. Each
 // is used by one call at a time.
 type openFiles struct {
 	mu    sync.Mutex
@@ -23,7 +23,7 @@ const (
 	fresh = 10 * time.Second
 )
 
-// take returns a file of the stream that nobody uses, nil if there is none. The caller gives it back.
+// take returns a file of the stream that no call uses, nil if there is none. The caller gives it back.
 func (o *openFiles) take(key reprise.StreamKey) *openedFile {
 	o.mu.Lock()
 	defer o.mu.Unlock()

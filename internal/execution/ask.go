@@ -86,7 +86,7 @@ func (h *Host) ask(ctx context.Context, owner string, a ask) (told, error) {
 		return t, err
 	}
 	if err := json.Unmarshal(body, &t); err != nil {
-		return t, fmt.Errorf("replica %s answers with something that cannot be read: %w", owner, err)
+		return t, fmt.Errorf("replica %s returned an invalid response: %w", owner, err)
 	}
 	return t, nil
 }

@@ -124,7 +124,7 @@ func (r *Run) fence() {
 	if again {
 		return
 	}
-	r.Logger().Error("an execution is killed that other replicas take for lost", "owner", r.owner.Name)
+	r.Logger().Error("killing execution: other replicas declared it lost", "owner", r.owner.Name)
 	if hook := r.host.opts.Hooks.Fenced; hook != nil {
 		hook(r.key.Tenant)
 	}

@@ -15,7 +15,7 @@
 //     identified by its path, size and checksum, so a client has no state to lose.
 //   - A file that is read is one version of it: each read compares the file with its state at the start, and fails
 //     with ErrChanged if it differs.
-//   - A watch is a stream of events, with cursors like all streams. Changes while nobody reads, or while the server is
+//   - A watch is a stream of events, with cursors like all streams. Changes without a reader, or while the server is
 //     down, are reported as the difference.
 //
 // The files belong to the user that the server runs as.

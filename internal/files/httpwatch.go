@@ -44,7 +44,7 @@ func (a API) startWatch(x *web.Exchange) error {
 	})
 }
 
-// watchesOf returns the watches for whom they are there.
+// watchesOf returns the watches, or an error if the caller may not use files.
 func (a API) watchesOf(x *web.Exchange) (*Watches, error) {
 	if _, err := a.For(x); err != nil {
 		return nil, err

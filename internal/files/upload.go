@@ -29,7 +29,7 @@ type Upload struct {
 	Size int64
 	// SHA256 is the checksum of the whole file in hexadecimal, "" for not stated.
 	SHA256 string
-	// Mode are the permissions of the file, "" for those of the file that it replaces, or else "0644".
+	// Mode are the permissions of the file, "" for the permissions of the file that it replaces, or else "0644".
 	Mode string
 	// Keep refuses to replace an existing file.
 	Keep bool

@@ -37,7 +37,7 @@ const (
 	slowness = 10
 )
 
-// run scans the directory until nobody reads or the Watches are closed.
+// run scans the directory until no client reads or the Watches are closed.
 func (o *watch) run() {
 	ctx := o.of.done
 	appender := o.stream.Appender(ctx, nil)

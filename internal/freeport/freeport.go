@@ -21,8 +21,8 @@ const (
 	last  = 32_000
 )
 
-// Find returns a port at which nobody listens now. If offset is not 0, nobody listens at the port that is higher by
-// that much either, and it is below last too.
+// Find returns a port at which no program listens now. If offset is not 0, the port that is higher by that much
+// is free too, and it is below last too.
 func Find(offset int) (int, error) {
 	for range 100 {
 		port := first + rand.IntN(last-first-offset)
@@ -39,7 +39,7 @@ var given struct {
 	ports map[int]bool
 }
 
-// take reports whether a port is free and nobody's, which makes it the caller's.
+// take reports whether a port is free and not taken, which makes it the caller's.
 func take(port int) bool {
 	given.Lock()
 	defer given.Unlock()
@@ -63,7 +63,7 @@ func free(port int) bool {
 
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// Address returns 127.0.0.1 with a port at which nobody listens now.
+// Address returns 127.0.0.1 with a port at which no program listens now.
 func Address() (string, error) {
 	port, err := Find(0)
 	if err != nil {

@@ -106,7 +106,7 @@ func (s *slot) connOrAttempt(u user, open connector) (*connection, *attempt, err
 	case s.attempt != nil:
 		return nil, s.attempt, nil
 	case wait > 0:
-		message := fmt.Sprintf("the upstream does not stay; it is tried again in %v", wait.Round(time.Millisecond))
+		message := fmt.Sprintf("the upstream keeps exiting; next attempt in %v", wait.Round(time.Millisecond))
 		return nil, nil, wire.Internal(wire.ReasonUnavailable, message)
 	}
 	a := &attempt{user: u, done: make(chan struct{})}

@@ -17,7 +17,7 @@ type Options struct {
 	// Default: half of MaxConnections.
 	MaxPerAddress int
 	// TrustedProxies are the peers whose headers Forwarded, or X-Forwarded-For and X-Forwarded-Proto, name their
-	// clients: Request.RemoteAddr is then that of the client, see ParseProxies. These headers are ignored from other
+	// clients: Request.RemoteAddr is then the client's, see ParseProxies. These headers are ignored from other
 	// peers. Default: none.
 	TrustedProxies []netip.Prefix
 	// MaxAge is the maximum age of a connection. Responses that follow a stream get the remaining time from Remaining.

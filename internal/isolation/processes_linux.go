@@ -78,7 +78,7 @@ func (p *program) forkCommand(pl *Plan, first, cgroup int) error {
 
 // initImage is a descriptor of the program that the first process of a process table executes, so that it does not have
 // our memory. It reaps orphans until the command, which is process 2, has ended, and ends too. The kernel then ends all
-// other processes of the table. Nobody can read the file, and therefore no command the memory of the process.
+// other processes of the table. The file cannot be read, and therefore no command the memory of the process.
 var initImage = sync.OnceValues(func() (int, error) {
 	const executable = 0x10 // MFD_EXEC, which kernels before 6.3 do not know
 	fd, err := unix.MemfdCreate("reprise-init", unix.MFD_CLOEXEC|executable)

@@ -68,7 +68,7 @@ func (d *duties) do(ctx context.Context, name string, needed func(context.Contex
 			if ctx.Err() != nil || errors.Is(err, reprise.ErrClosed) {
 				return
 			}
-			d.logger.Info("a duty changes hands", "duty", name, "error", err)
+			d.logger.Info("background job moved to another replica", "duty", name, "error", err)
 			if time.Since(began) > time.Minute {
 				wait.Reset()
 			}

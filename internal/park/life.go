@@ -8,13 +8,13 @@ import (
 	"reprise/internal/sseloop"
 )
 
-// life is when a response ends, and why. It has a context while somebody waits for the end, which a parked response
+// life is when a response ends, and why. It has a context while a goroutine waits for the end, which a parked response
 // does not.
 type life struct {
 	mu     sync.Mutex
 	ended  bool
 	cause  error
-	ctx    context.Context // nil while nobody has asked for it
+	ctx    context.Context // nil until a goroutine asks for it
 	cancel context.CancelCauseFunc
 }
 
@@ -54,7 +54,7 @@ func (l *life) err() error {
 	return nil
 }
 
-// forget lets the context go, which nobody may wait for.
+// forget lets the context go. No goroutine may wait for it.
 func (l *life) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +63,7 @@ func (l *life) forget() {
 	}
 }
 
-// A Seat is the context of its request, and lives on when net/http ends that of the request because its handler has
+// A Seat is the context of its request, and lives on when net/http ends the request's because its handler has
 // returned.
 
 // Deadline implements context.Context: there is none.
@@ -75,7 +75,7 @@ func (s *Seat) Done() <-chan struct{} { return s.life.context().Done() }
 // Err implements context.Context.
 func (s *Seat) Err() error { return s.life.err() }
 
-// Value implements context.Context: until the response is parked, the values are those of the request.
+// Value implements context.Context: until the response is parked, the values are the request's.
 func (s *Seat) Value(key any) any {
 	if _, ok := key.(sseloop.ParkingKey); ok && s.offered {
 		return s

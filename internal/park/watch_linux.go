@@ -79,7 +79,7 @@ func (w *watch) asksOn(s *Seat, events uint32) bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.seats[s.fd] != s { // the descriptor may be that of another connection
+	if w.seats[s.fd] != s { // the descriptor may belong to another connection
 		return true
 	}
 	event := syscall.EpollEvent{Events: syscall.EPOLLONESHOT, Fd: s.fd, Pad: s.number}

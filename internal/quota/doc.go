@@ -1,7 +1,8 @@
 // Package quota bounds the use of resources by principals and tenants, so that none of them exhausts the server.
 //
-// A [Book] counts the use and knows the bounds. A resource is taken from the account of a principal and from that of
-// its tenant, from both or from neither:
+// A [Book] counts the use and knows the bounds. A resource is taken from the account of a principal and from its
+// tenant's,
+// from both or from neither:
 //
 //	book := quota.New(&quota.Options{Tenant: quota.Limits{quota.Readers: 500}})
 //	release, err := book.Take(holder, quota.Readers)

@@ -44,7 +44,7 @@ func (p *Places) Take(ctx context.Context, tenant reprise.Tenant) (release func(
 			delete(p.tenants, tenant)
 		}
 	}
-	select { // first, so that those who wait behind each other hold nothing of what other tenants need
+	select { // first, so that calls that wait behind each other hold nothing of what other tenants need
 	case own.held <- struct{}{}:
 	case <-ctx.Done():
 		leave()

@@ -22,7 +22,7 @@ const (
 	Queued Name = "queued"
 	// Starts is the number of executions that are started in a minute.
 	Starts Name = "starts"
-	// Streams is the number of kept streams, including those of executions.
+	// Streams is the number of kept streams, including executions' streams.
 	Streams Name = "streams"
 	// Bytes is what streams keep, with their names, labels and configuration.
 	Bytes Name = "bytes"

@@ -29,7 +29,7 @@ func parseID(id string) (name string, at reprise.Cursor, ok bool) {
 	return name, at, err == nil
 }
 
-// notFound is the error for a recording that does not exist, or is that of another sender.
+// notFound is the error for a recording that does not exist, or belongs to another sender.
 func notFound() error { return fmt.Errorf("%w: there is no such recording", reprise.ErrNotFound) }
 
 // recorded returns a recording of the sender of a request.
@@ -158,7 +158,7 @@ type follower struct {
 	start  *from
 	head   *head
 	begun  bool // the answer has
-	until  bool // events are passed over until that of start.last
+	until  bool // events are passed over until start.last
 	inside bool // the last that was sent is the beginning of an event
 	sent   int64
 	buffer []byte
@@ -208,7 +208,7 @@ func (l *Relay) follow(w http.ResponseWriter, r *http.Request, s *reprise.Stream
 	return err
 }
 
-// findHead waits for the head. Where it is no longer kept, the answer begins like that of Server-Sent Events.
+// findHead waits for the head. Where it is no longer kept, the answer begins as for Server-Sent Events.
 func (f *follower) findHead(s *reprise.Stream, at reprise.Position) error {
 	f.head = &head{Status: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}}
 	reader, err := s.Reader(f.r.Context(), reprise.Earliest())

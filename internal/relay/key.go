@@ -133,7 +133,7 @@ func (l *Relay) stream(r *http.Request, name string) reprise.StreamKey {
 	return key
 }
 
-// labels returns those of a stream that is made for the sender of a request.
+// labels returns the labels of a stream that is made for the sender of a request.
 func (l *Relay) labels(r *http.Request) map[string]string {
 	labels := map[string]string{}
 	if l.opts.Sender != nil {

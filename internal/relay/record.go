@@ -20,7 +20,7 @@ import (
 // The outcomes of a recording.
 const (
 	outcomeCompleted = "completed"
-	outcomeCancelled = "cancelled" // by DELETE, or because nobody read it
+	outcomeCancelled = "cancelled" // by DELETE, or because no client read it
 	outcomeFailed    = "failed"    // the backend has broken off
 	outcomeLost      = "lost"      // the relay has ended first
 )
@@ -48,7 +48,7 @@ func encoded(v any) reprise.Event {
 	return reprise.Event{Format: reprise.FormatJSON, Data: text}
 }
 
-// perHop are headers that are not those of the answer itself, and private those that are only for its first reader.
+// perHop are headers that do not belong to the answer itself, and private those that are only for its first reader.
 var (
 	perHop = []string{
 		"Connection", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
@@ -223,7 +223,7 @@ func (rec *recording) took(sent int64) {
 	rec.moved = make(chan struct{})
 }
 
-// errAlone is why a backend is stopped that nobody reads.
+// errAlone is why a backend without readers is stopped.
 var errAlone = errors.New("nobody read the answer any more")
 
 // enter counts a reader.

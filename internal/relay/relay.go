@@ -47,17 +47,17 @@ type Options struct {
 	Backend *url.URL
 	// Keys name the recording of a request: the first one that finds a value. Default: none, but KeyHeader does.
 	Keys []Rule
-	// Latest is a rule that groups recordings, such as those of a chat. A GET of LatestPath, in which "{key}" stands
-	// for the value, reads the newest recording of a group while its backend answers, and has 204 otherwise.
+	// Latest is a rule that groups recordings, such as the answers of a chat. A GET of LatestPath, in which "{key}"
+	// stands for the value, reads the newest recording of a group while its backend answers, and has 204 otherwise.
 	Latest     Rule
 	LatestPath string
-	// Credentials are the headers that say who sends a request, beside those of DefaultCredentials, and Cookies the
+	// Credentials are the headers that say who sends a request, beside DefaultCredentials, and Cookies the
 	// names of the cookies. Default: all cookies.
 	Credentials, Cookies []string
 	// Sender, if not nil, says who sends a request, in place of its headers, and whose streams the recordings are.
-	// Default: those of reprise.DefaultTenant, and of no account.
+	// Default: reprise.DefaultTenant, and no account.
 	Sender func(*http.Request) quota.Account
-	// Mount is the path that was taken off the paths of requests, and is put before those of recordings.
+	// Mount is the path that was taken off the paths of requests, and is put before the paths of recordings.
 	Mount string
 	// Grace is how long a backend goes on without a reader. Default: 5 minutes.
 	Grace time.Duration
@@ -100,7 +100,7 @@ type Relay struct {
 }
 
 // Open returns a Relay whose recordings are streams of log. Recordings that an earlier process has not finished are
-// ended as lost. The error wraps reprise.ErrInvalid for invalid options, or is that of the log.
+// ended as lost. The error wraps reprise.ErrInvalid for invalid options, or comes from the log.
 func Open(ctx context.Context, log *reprise.Log, opts *Options) (*Relay, error) {
 	l := &Relay{log: log, opts: *opts, running: map[string]*recording{}, via: "1.1 reprise-" + rand.Text()}
 	l.opts.Grace = cmp.Or(l.opts.Grace, 5*time.Minute)
@@ -142,7 +142,7 @@ func (l *Relay) Close() {
 	l.writing.Wait()
 }
 
-// endLost ends the recordings that nobody writes to.
+// endLost ends the recordings without a writer.
 func (l *Relay) endLost(ctx context.Context) error {
 	q := reprise.ListQuery{Namespace: namespace, Limit: 1000}
 	for {

@@ -134,7 +134,7 @@ func (r *Roster) ask(ctx context.Context, names []string) []*About {
 				err = json.Unmarshal(body, &about)
 			}
 			if err != nil {
-				r.opts.Logger.Info("a server does not say what it does", "replica", name, "error", err)
+				r.opts.Logger.Info("replica did not report its status", "replica", name, "error", err)
 				return
 			}
 			answers[i] = &about

@@ -18,7 +18,7 @@ const (
 	Started Outcome = "started"
 	// Skipped means that the execution of an earlier slot was still running.
 	Skipped Outcome = "skipped"
-	// Missed means that nobody ran the schedules. Count is the number of slots up to this one.
+	// Missed means that no replica ran the schedules. Count is the number of slots up to this one.
 	Missed Outcome = "missed"
 	// Failed means that the execution was refused.
 	Failed Outcome = "failed"

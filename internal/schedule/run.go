@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// ownerName is the owner name of the runner; its fence is that of Run.
+	// ownerName is the owner name of the runner; its fence is Run's.
 	ownerName = "schedules"
 	// late is the longest delay of a slot that is not missed: another replica takes over within seconds.
 	late = time.Minute

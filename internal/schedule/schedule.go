@@ -133,7 +133,7 @@ func (s *Schedules) Close() { s.known.Close() }
 func (s *Schedules) Any(ctx context.Context) error { return s.known.Any(ctx) }
 
 // Add creates a schedule, which starts with its next slot. The error is an *execution.FieldError, reprise.ErrQuota if
-// the tenant has reached its limit, or that of the Log.
+// the tenant has reached its limit, or comes from the Log.
 func (s *Schedules) Add(ctx context.Context, q Request) (Schedule, error) {
 	if err := q.validate(); err != nil {
 		return Schedule{}, err
@@ -179,7 +179,7 @@ func (s *Schedules) Find(tenant reprise.Tenant, id string) (Schedule, error) {
 }
 
 // Remove removes a schedule of a tenant. Executions that it has started stay. The error is reprise.ErrNotFound,
-// reprise.ErrConflict if it was changed at the same time, or that of the Log.
+// reprise.ErrConflict if it was changed at the same time, or comes from the Log.
 func (s *Schedules) Remove(ctx context.Context, tenant reprise.Tenant, id string) error {
 	found, version, err := s.find(tenant, id)
 	if err == nil {
@@ -191,8 +191,8 @@ func (s *Schedules) Remove(ctx context.Context, tenant reprise.Tenant, id string
 	return err
 }
 
-// Disable stops a schedule of a tenant. Enable lets it continue in the name of a principal, with the next slot. The
-// errors are those of Remove.
+// Disable stops a schedule of a tenant. Enable lets it continue in the name of a principal, with the next slot. It
+// returns the same errors as Remove.
 func (s *Schedules) Disable(ctx context.Context, tenant reprise.Tenant, id, reason string) (Schedule, error) {
 	found, version, err := s.find(tenant, id)
 	if err != nil || found.Disabled != nil {

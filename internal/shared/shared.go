@@ -47,7 +47,7 @@ func (h *Hub) Store() *Store {
 	return &Store{hub: h}
 }
 
-// tell calls moved for those who watch key through another replica than by.
+// tell calls moved for watchers of key through other replicas than by.
 func (h *Hub) tell(by *Store, key reprise.StreamKey) {
 	h.mu.Lock()
 	list := h.watches[key] // is only replaced
@@ -102,7 +102,7 @@ func (s *Store) enter(ctx context.Context) error {
 	return nil
 }
 
-// Create is that of the Store inside. Watchers of a stream whose configuration was changed are told.
+// Create calls the Store inside. Watchers of a stream whose configuration was changed are told.
 func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (reprise.StreamInfo, error) {
 	if err := s.enter(ctx); err != nil {
 		return reprise.StreamInfo{}, err
@@ -115,7 +115,7 @@ func (s *Store) Create(ctx context.Context, info reprise.StreamInfo) (reprise.St
 	return kept, err
 }
 
-// CreateAppend is that of the Store inside; the error is errors.ErrUnsupported where that is no CreateAppender. Whoever
+// CreateAppend calls the Store inside; the error is errors.ErrUnsupported where that is no CreateAppender. Whoever
 // watches the name is told.
 func (s *Store) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	first reprise.AppendRequest,
@@ -135,7 +135,7 @@ func (s *Store) CreateAppend(ctx context.Context, info reprise.StreamInfo,
 	return kept, err
 }
 
-// Append is that of the Store inside. What was stored, or may have been, is told.
+// Append calls the Store inside. What was stored, or may have been, is told.
 func (s *Store) Append(ctx context.Context, reqs []reprise.AppendRequest) []error {
 	if err := s.enter(ctx); err != nil {
 		return slices.Repeat([]error{err}, len(reqs))
@@ -163,7 +163,7 @@ func mayHave(err error) bool {
 	return true
 }
 
-// Read is that of the Store inside.
+// Read calls the Store inside.
 func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, maxBytes int) (reprise.Page, error) {
 	if err := s.enter(ctx); err != nil {
 		return reprise.Page{}, err
@@ -172,7 +172,7 @@ func (s *Store) Read(ctx context.Context, key reprise.StreamKey, after uint64, m
 	return s.hub.inner.Read(ctx, key, after, maxBytes)
 }
 
-// List is that of the Store inside.
+// List calls the Store inside.
 func (s *Store) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage, error) {
 	if err := s.enter(ctx); err != nil {
 		return reprise.ListPage{}, err
@@ -181,7 +181,7 @@ func (s *Store) List(ctx context.Context, q reprise.ListQuery) (reprise.ListPage
 	return s.hub.inner.List(ctx, q)
 }
 
-// Remove is that of the Store inside. What was removed, or may have been, is told.
+// Remove calls the Store inside. What was removed, or may have been, is told.
 func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.RemoveSpec) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 	return err
 }
 
-// Sweep is that of the Store inside. What was swept is told.
+// Sweep calls the Store inside, and reports what was swept.
 func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) ([]reprise.StreamInfo, error) {
 	sweeper, ok := s.hub.inner.(reprise.Sweeper)
 	if !ok {
@@ -211,7 +211,7 @@ func (s *Store) Sweep(ctx context.Context, now, remember time.Time, limit int) (
 	return swept, err
 }
 
-// Sizes is that of the Store inside.
+// Sizes calls the Store inside.
 func (s *Store) Sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, error) {
 	sizer, ok := s.hub.inner.(reprise.Sizer)
 	if !ok {
@@ -224,7 +224,7 @@ func (s *Store) Sizes(ctx context.Context) (map[reprise.Tenant]reprise.Size, err
 	return sizer.Sizes(ctx)
 }
 
-// ConcurrentAppends is that of the Store inside, 1 where it is no reprise.Concurrent.
+// ConcurrentAppends is the number of the Store inside, 1 where it is no reprise.Concurrent.
 func (s *Store) ConcurrentAppends() int {
 	if c, ok := s.hub.inner.(reprise.Concurrent); ok {
 		return c.ConcurrentAppends()

@@ -56,9 +56,9 @@ type params struct {
 	Body           string            `json:"body"`
 }
 
-// options are those of the client that p asks for.
+// options are the options of the client that p asks for.
 func (p *params) options() *sseclient.Options {
-	// The contract is that of EventSource, which repeats every request.
+	// The contract is EventSource's, which repeats every request.
 	opts := &sseclient.Options{LastEventID: p.LastEventID, Method: p.Method, Repeat: true, Header: http.Header{}}
 	for name, value := range p.Headers {
 		opts.Header.Set(name, value)

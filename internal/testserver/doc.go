@@ -43,7 +43,7 @@ func failOrSkip(tb testing.TB, err error) {
 }
 
 // TempDir is tb.TempDir for the folder of a server that a test kills. What the server has started, such as a supervisor
-// that makes the directory of the next run, may go on writing there for a moment, and nobody waits for its end.
+// that makes the directory of the next run, may go on writing there for a moment, and its end is not waited for.
 func TempDir(tb testing.TB) string {
 	tb.Helper()
 	dir := tb.TempDir()

@@ -318,5 +318,5 @@ func NATSCluster(tb testing.TB, n int, opts *NATSOptions) []*NATSServer {
 	return servers
 }
 
-// Name is that of the server in its cluster.
+// Name is the name of the server in its cluster.
 func (s *NATSServer) Name() string { return s.name }

@@ -203,7 +203,7 @@ func (s *PostgresServer) Pause() error { return signalAll(s.processes(), signalP
 // Resume continues them.
 func (s *PostgresServer) Resume() error { return signalAll(s.processes(), signalResume) }
 
-// processes are those of the server, the one that starts all others first. The others are in process
+// processes are the processes of the server, the one that starts all others first. The others are in process
 // groups of their own, so they are found as its children.
 func (s *PostgresServer) processes() []int {
 	parent := s.cmd.Process.Pid

@@ -88,7 +88,7 @@ func StartRedis(opts *RedisOptions) (*RedisServer, error) {
 // clusterBusOffset is how far above its port a node of a cluster listens for the others.
 const clusterBusOffset = 10_000
 
-// freePort finds a port that nobody listens at now, and for a node of a cluster one whose bus is free too.
+// freePort finds a port that no program listens at now, and for a node of a cluster one whose bus is free too.
 func (s *RedisServer) freePort() (int, error) {
 	if s.opts.Cluster {
 		return freeport.Find(clusterBusOffset)
@@ -243,7 +243,7 @@ func (s *RedisServer) Kill() error {
 	}
 	var err error
 	select {
-	case <-s.done: // its pid may be that of another process by now
+	case <-s.done: // its pid may belong to another process by now
 	default:
 		err = killGroup(s.cmd.Process.Pid)
 		<-s.done

@@ -67,14 +67,14 @@ type checker interface {
 }
 
 // Check reads every stream of the store completely and calls report, one call at a time, for every defect: batches with
-// a hole between them or that do not reach the tail; records that cannot be decoded or whose number differs from that
-// of the batch; an end that is not the last event, occurs twice or differs from StreamInfo.End; an impossible window,
-// size or producer. If the Store has a method Check(ctx) (wrong []string, err error), its findings are reported first,
-// as are those of a Store that it wraps (found by a method Unwrap() reprise.Store). A stream may then be reported
-// twice.
+// a hole between them or that do not reach the tail; records that cannot be decoded or whose number differs from the
+// batch's; an end that is not the last event, occurs twice or differs from StreamInfo.End; an impossible window, size
+// or producer. If the Store has a method Check(ctx) (wrong []string, err error), its findings are reported first, and
+// so are the findings of a Store that it wraps (found by a method Unwrap() reprise.Store). A stream may then be
+// reported twice.
 //
-// A damaged stream does not prevent others from being read. Appends may continue during the check. The error is that of
-// an unavailable store or the cause of a cancelled context; defects are not errors. opts may be nil.
+// A damaged stream does not prevent others from being read. Appends may continue during the check. The error comes from
+// an unavailable store or is the cause of a cancelled context; defects are not errors. opts may be nil.
 func Check(ctx context.Context, store reprise.Store, opts *CheckOptions, report func(Problem)) (Checked, error) {
 	c := &check{store: store, opts: opts.withDefaults(), report: report}
 	if err := c.own(ctx, store); err != nil {
@@ -173,7 +173,7 @@ func (c *check) progress() {
 	c.opts.Progress(c.checked())
 }
 
-// stream checks one stream. The error is that of an unavailable store.
+// stream checks one stream. The error comes from an unavailable store.
 func (c *check) stream(ctx context.Context, key reprise.StreamKey) error {
 	s := &streamCheck{check: c, key: key}
 	for first := true; ; first = false {

@@ -95,8 +95,8 @@ type Failure struct {
 // the order of their creation, but those that are copied at the same time may change places in lists.
 //
 // Copy needs memory for the keys of all streams, about 100 bytes each, and for Options.Parallel pages. If a store is
-// unavailable, Copy tries again for some seconds and then returns the error. Otherwise the error joins those of
-// Result.Failed, up to 10 of them. opts may be nil. Copy does not close the stores.
+// unavailable, Copy tries again for some seconds and then returns the error. Otherwise the error joins the errors
+// of Result.Failed, up to 10 of them. opts may be nil. Copy does not close the stores.
 func Copy(ctx context.Context, from, to reprise.Store, opts *Options) (Result, error) {
 	if same(from, to) {
 		return Result{}, fmt.Errorf("copy: %w: a store cannot be copied to itself", reprise.ErrInvalid)

@@ -10,7 +10,7 @@ import (
 
 // Advice says how fast a store fills, and what the bounds of its streams keep of that.
 //
-// The rates are those of the streams that are kept, in a period in which no stream can have been swept away: the
+// The rates are of the streams that are kept, in a period in which no stream can have been swept away: the
 // shortest age bound of them, at most a day, and no more than the age of the oldest stream. A stream is taken to have
 // grown evenly since it was made.
 type Advice struct {
@@ -20,7 +20,7 @@ type Advice struct {
 	// the overhead of streams.
 	EventsPerDay int64 `json:"events_per_day"`
 	BytesPerDay  int64 `json:"bytes_per_day"`
-	// Streams are all that are kept, Open those of them that have not ended, and OpenBytes what the bounds of these
+	// Streams are all that are kept, Open the ones that have not ended, and OpenBytes what the bounds of these
 	// keep: no bound on age removes it.
 	Streams   int64 `json:"streams"`
 	Open      int64 `json:"open"`

@@ -60,7 +60,7 @@ func flush(path string) error {
 var ErrNotEmpty = errors.New("the store holds streams already, and a backup is restored into an empty one")
 
 // Restore copies what the file path holds, which Backup has written, into the innermost store, which is empty: the
-// wrappers of the store that was backed up are those of the restored one. The streams that had
+// restored store has the wrappers of the one that was backed up. The streams that had
 // not ended get another epoch whose fork is the last event of the backup: a cursor beyond it, of what was
 // appended after the backup, is then answered with epoch_changed, and never taken for one of other events. The
 // error is ErrNotEmpty if store has streams.

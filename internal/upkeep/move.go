@@ -13,9 +13,9 @@ import (
 var ErrOthers = errors.New("the target holds streams that the source does not have")
 
 // Move copies all that lies in from, as it lies there within its wrappers, into the store to, with the marker and the
-// names of starts, so that a server goes on with to as if it were from. Nobody uses either store meanwhile. An earlier
-// Move may have come to any point: what from no longer has, or has in another form, is removed from to if that is ours,
-// and is ErrOthers if it is not.
+// names of starts, so that a server goes on with to as if it were from. No server uses either store meanwhile. An
+// earlier Move may have come to any point: what from no longer has, or has in another form, is removed from to if that
+// is ours, and is ErrOthers if it is not.
 func Move(ctx context.Context, from, to reprise.Store, ours bool, progress func(transfer.Progress)) (
 	transfer.Result, error,
 ) {
@@ -29,7 +29,7 @@ func Move(ctx context.Context, from, to reprise.Store, ours bool, progress func(
 	return result, err
 }
 
-// removeOthers removes the streams of to that are not those of from.
+// removeOthers removes the streams of to that from does not have.
 func removeOthers(ctx context.Context, from, to reprise.Store, ours bool) error {
 	there, err := all(ctx, to)
 	if err != nil || len(there) == 0 {

@@ -20,8 +20,8 @@ import (
 	"reprise/internal/marker"
 )
 
-// Starts finds out that a store is older than what its readers have seen, because somebody has put older files in its
-// place. The store and a file beside it record the same name of a start, a number and a random text. The name changes
+// Starts finds out that a store is older than what its readers have seen, because older files were put in its place.
+// The store and a file beside it record the same name of a start, a number and a random text. The name changes
 // when a server starts and stops, and within startsEvery of an append in between. A server that finds different names
 // moves all streams that have not ended to another epoch, so that no cursor of a lost event is taken for another one.
 //

@@ -97,8 +97,8 @@ func (x *Exchange) Needs(scope identity.Scope) error {
 	return nil
 }
 
-// MayMake refuses the creation of an object outside the scope. name is that of a stream, or the session of an
-// execution.
+// MayMake refuses the creation of an object outside the scope. name is the name of a stream, or the session of
+// an execution.
 func (x *Exchange) MayMake(scope identity.Scope, name, what string) error {
 	if x.Who.MayOn(scope, name) {
 		return nil

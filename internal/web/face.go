@@ -17,12 +17,12 @@ type Face struct {
 	Credential func(http.Header) []string
 	// Allow and Expose list headers of requests and of responses, for pages of other origins that the server allows.
 	Allow, Expose string
-	// Refuse answers a request that is refused because of err. p is its problem; status and Retry-After are those of p
-	// unless the other system has its own. Default: as our own API does.
+	// Refuse answers a request that is refused because of err. p is its problem; status and Retry-After are p's unless
+	// the other system has its own. Default: as our own API does.
 	Refuse func(w http.ResponseWriter, r *http.Request, err error, p *problem.Problem)
 }
 
-// AddFace makes the paths below the prefixes of f those of a Face. They are added by Handle.
+// AddFace gives the paths below the prefixes of f to a Face. They are added by Handle.
 func (m *Mux) AddFace(f *Face) { m.faces = append(m.faces, f) }
 
 // turn lets a request be answered by the Face that its path is of.

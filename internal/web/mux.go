@@ -90,7 +90,7 @@ type Options struct {
 
 // Observation is a request that is over.
 type Observation struct {
-	Path, Method string // Path is that of the route, "none" for no route
+	Path, Method string // Path is the path of the route, "none" for no route
 	Status       int
 	Code         problem.Code // of its refusal, "" if it was answered
 	Took         time.Duration

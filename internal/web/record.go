@@ -24,7 +24,7 @@ type record struct {
 	face  *Face      // nil for our own API
 	ends  []func()   // called when the response ends, the last first
 	room  [4]func()  // for ends
-	// deadline is that of writes in Unix nanoseconds, 0 for none.
+	// deadline is the deadline of writes in Unix nanoseconds, 0 for none.
 	deadline int64
 }
 

@@ -108,7 +108,7 @@ func (h *Hooks) Close() {
 func (h *Hooks) Any(ctx context.Context) error { return h.known.Any(ctx) }
 
 // Add creates a webhook and returns it with its secret. It covers events from now on. The error is a *FieldError,
-// reprise.ErrQuota if the tenant has reached its limit, or that of the Log.
+// reprise.ErrQuota if the tenant has reached its limit, or comes from the Log.
 func (h *Hooks) Add(ctx context.Context, q Request) (Hook, error) {
 	if err := q.validate(); err != nil {
 		return Hook{}, err
@@ -177,7 +177,7 @@ func (h *Hooks) Progress(ctx context.Context, hook *Hook) (Progress, error) {
 }
 
 // Remove removes a webhook of a tenant and its unsent messages. The error is reprise.ErrNotFound, reprise.ErrConflict
-// if it was changed at the same time, or that of the Log.
+// if it was changed at the same time, or comes from the Log.
 func (h *Hooks) Remove(ctx context.Context, tenant reprise.Tenant, id string) error {
 	hook, version, err := h.find(tenant, id)
 	if err == nil {
@@ -190,7 +190,7 @@ func (h *Hooks) Remove(ctx context.Context, tenant reprise.Tenant, id string) er
 }
 
 // Rotate gives a webhook a new secret and returns both. The previous secret signs as well for the time overlap, so that
-// the receiver can switch; older ones no longer sign. The errors are those of Remove.
+// the receiver can switch; older ones no longer sign. It returns the same errors as Remove.
 func (h *Hooks) Rotate(ctx context.Context, tenant reprise.Tenant, id string, overlap time.Duration) (Hook, error) {
 	hook, version, err := h.find(tenant, id)
 	if err != nil {
@@ -204,8 +204,8 @@ func (h *Hooks) Rotate(ctx context.Context, tenant reprise.Tenant, id string, ov
 	return hook, h.known.Set(ctx, id, version, &hook)
 }
 
-// Enable lets a disabled webhook continue after the last message it sent, in the name of a principal. The errors are
-// those of Remove.
+// Enable lets a disabled webhook continue after the last message it sent, in the name of a principal. It returns the
+// same errors as Remove.
 func (h *Hooks) Enable(ctx context.Context, tenant reprise.Tenant, id, principal string) (Hook, error) {
 	hook, version, err := h.find(tenant, id)
 	if err != nil || hook.Disabled == nil {

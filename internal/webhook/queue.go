@@ -25,8 +25,8 @@ const (
 
 // Progress is the progress of a hook.
 type Progress struct {
-	// Queued is the number of the newest message, counted from 1, and Sent that of the last one that was
-	// acknowledged or dropped.
+	// Queued is the number of the newest message, counted from 1, and Sent the number of the last one that
+	// was acknowledged or dropped.
 	Queued uint64 `json:"queued"`
 	Sent   uint64 `json:"sent"`
 	// Dropped is the number of messages dropped because the queue was full.
@@ -284,7 +284,7 @@ func (q *queue) appendProgress(ctx context.Context) error {
 	return q.append(ctx, []reprise.Event{event})
 }
 
-// confirm returns nil if the progress in memory is right: no messages were lost, and nobody else sends.
+// confirm returns nil if the progress in memory is right: no messages were lost, and no other replica sends.
 func (q *queue) confirm(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"reprise/internal/registry"
 )
 
-// ownerName is the owner name of the sender; its fence is that of Send.
+// ownerName is the owner name of the sender; its fence is Send's.
 const ownerName = "webhooks"
 
 // Send works for all webhooks until ctx is done and returns the cause. fence must be higher than in all earlier calls

@@ -26,7 +26,7 @@ func (h *Handler) sweepSessions() {
 		if time.Since(listed) >= h.opts.SessionIdle {
 			listed = time.Now()
 			if err := h.sweepStored(h.running); err != nil && h.running.Err() == nil {
-				h.opts.Logger.Warn("idle MCP sessions are not all ended", "error", err)
+				h.opts.Logger.Warn("failed to end some idle MCP sessions", "error", err)
 			}
 		}
 		timer.Reset(every)

@@ -87,7 +87,7 @@ func (h *Handler) attendLost() {
 	for {
 		next := scanEvery
 		if err := h.endLost(h.running); err != nil && h.running.Err() == nil {
-			h.opts.Logger.Warn("MCP calls of dead processes are not all ended", "error", err)
+			h.opts.Logger.Warn("failed to end some MCP calls of dead processes", "error", err)
 			next = scanRetry
 		}
 		if h.opts.Replica == nil && next == scanEvery {

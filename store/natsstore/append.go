@@ -114,7 +114,7 @@ func (a *appends) forgetOlder(ctx context.Context) {
 		case err != nil:
 			item.finish(err)
 		case isOfBefore(item.last, at.first), item.last != nil && item.last.server != at.server:
-			// A sequence of another start, however high, may be that of another message now.
+			// A sequence of another start, however high, may belong to another message now.
 			item.last = nil
 		}
 	}

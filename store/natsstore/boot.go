@@ -13,10 +13,10 @@ import (
 )
 
 // boot determines which messages were written before the current start of the server. By default a server does not sync
-// each message, so a restart may lose the newest ones, which possibly nobody has read. A server has a new id after each
-// start. The first replica that sees a new id writes it as a message to the JetStream stream with the events. Messages
-// with a lower sequence were written before that start. A stream whose newest message is older than the start moves to
-// another epoch before anything else is written to it, so that no seq identifies two events in one epoch; see
+// each message, so a restart may lose the newest ones, which possibly no client has read. A server has a new id after
+// each start. The first replica that sees a new id writes it as a message to the JetStream stream with the events.
+// Messages with a lower sequence were written before that start. A stream whose newest message is older than the start
+// moves to another epoch before anything else is written to it, so that no seq identifies two events in one epoch; see
 // Store.current.
 //
 // A replica asks for the id once for each connection, because a restart ends the connection. A message that relies on

@@ -130,7 +130,7 @@ type Stats struct {
 	// are not purged yet. Bytes counts one replica.
 	Messages uint64 `json:"messages"`
 	Bytes    uint64 `json:"bytes"`
-	// IndexMessages and IndexBytes are those of the index.
+	// IndexMessages and IndexBytes count the index.
 	IndexMessages uint64 `json:"index_messages"`
 	IndexBytes    uint64 `json:"index_bytes"`
 	// Replicas is the number of servers that store each message.

@@ -90,7 +90,7 @@ func (s *Store) directOnce(ctx context.Context, stream string, req *getRequest, 
 }
 
 // change sends a request that deletes something to the JetStream API. The request names messages by sequences, which
-// may be those of other messages after a restart that has lost some. So it is sent to the server of an id only, "" for
+// may name other messages after a restart that has lost some. So it is sent to the server of an id only, "" for
 // any. If another one is connected, the error is errWrongLast.
 func (s *Store) change(ctx context.Context, server, subject string, req any) error {
 	var answer struct{}

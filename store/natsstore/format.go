@@ -37,7 +37,7 @@ type state struct {
 	remember int64 // unix ms until which a removed stream is reported as expired; 0 for no mark
 
 	epoch    reprise.Epoch
-	renewed  bool   // the epoch differs from that of the record; see renew
+	renewed  bool   // the epoch differs from the record's; see renew
 	created  int64  // unix ms
 	index    uint64 // sequence of the record in the index
 	revision uint64 // of the configuration

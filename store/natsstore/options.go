@@ -44,7 +44,7 @@ type Options struct {
 	// Memory stores everything in the memory of the servers. The data is lost when all of them stop. Default: in files.
 	// [storage=memory]
 	Memory bool
-	// Domain is the JetStream domain. Default: that of the server. [domain]
+	// Domain is the JetStream domain. Default: the server's. [domain]
 	Domain string
 
 	// NATS holds further options of the connection, such as nats.UserCredentials. They are applied last.

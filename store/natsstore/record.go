@@ -23,7 +23,7 @@ type record struct {
 }
 
 // fits reports whether r is the record of a stream. An index that has lost records gives their sequences again, so the
-// sequence that the stream points to may be that of another stream's record. The record has the epoch in which the
+// sequence that the stream points to may belong to another stream's record. The record has the epoch in which the
 // stream was created, which a stream that has moved through more than reprise.MaxLineage epochs does not know any more,
 // nor one that was moved by a version of this package without lineages.
 func (r *record) fits(key reprise.StreamKey, st *state) bool {

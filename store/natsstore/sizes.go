@@ -14,7 +14,7 @@ import (
 )
 
 // Sizes returns the size of each tenant; see reprise.Sizer. The server sends the header of the newest message of each
-// stream and the length of its record. The cost is that of two small messages for each stream.
+// stream and the length of its record. It costs two small messages for each stream.
 func (s *Store) Sizes(ctx context.Context) (_ map[reprise.Tenant]reprise.Size, err error) {
 	defer func(caller context.Context) { err = storeError(caller, err) }(ctx)
 	ctx, leave, err := s.enter(ctx)

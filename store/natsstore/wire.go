@@ -84,7 +84,7 @@ func connect(ctx context.Context, set *settings) (*wire, error) {
 }
 
 // inCluster reports whether the connected server belongs to a cluster. While there is no connection the client does not
-// know, and the result is that of the last connection.
+// know, and the result comes from the last connection.
 func (w *wire) inCluster() bool {
 	reconnects := w.nc.Stats().Reconnects
 	name := w.nc.ConnectedClusterName()
@@ -276,7 +276,8 @@ const askAgain = 2500 * time.Millisecond
 const retryEvery = 50 * time.Millisecond
 
 // ask sends a request and calls got with each message of the answer until got returns false. It repeats the request if
-// nobody answers yet or the connection is lost, so the second request must not change anything that the first did not.
+// no server answers yet or the connection is lost, so the second request must not change anything that the first did
+// not.
 func (w *wire) ask(ctx context.Context, subject string, body []byte, got func(*nats.Msg) (more bool, err error)) error {
 	for started := false; ; {
 		err := w.ready(ctx)

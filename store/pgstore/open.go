@@ -22,7 +22,7 @@ type Store struct {
 	pool *pgxpool.Pool
 	// sockets are all connections of the pool.
 	sockets sockets
-	// name distinguishes the notifications of this replica from those of others.
+	// name distinguishes the notifications of this replica from others'.
 	name string
 
 	// use is held for reading by each call and for writing by Close.

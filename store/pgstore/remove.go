@@ -63,7 +63,7 @@ func (s *Store) Remove(ctx context.Context, key reprise.StreamKey, spec reprise.
 }
 
 // trim moves the start of the window. The first trim after a change of the server adopts the stream. If that moves it
-// to another epoch than that of spec, it is not trimmed.
+// to another epoch than spec's, it is not trimmed.
 func (s *Store) trim(ctx context.Context, key reprise.StreamKey, spec *reprise.RemoveSpec) error {
 	p := new(params).text(key.String()).text(string(spec.Epoch)).int8(bigint(spec.Trim)).int8(spec.Kept).
 		bool(s.opts.FailoverKeeps)

@@ -148,7 +148,7 @@ func (s *Store) restartKeeps(ctx context.Context) (bool, error) {
 	return err == nil && len(all) > 0, err
 }
 
-// isCluster reports whether the section "server" of INFO is that of a member of a cluster. Valkey calls the mode by
+// isCluster reports whether the section "server" of INFO comes from a member of a cluster. Valkey calls the mode by
 // another name.
 func isCluster(info map[string]string) bool {
 	return cmp.Or(info["redis_mode"], info["server_mode"]) == "cluster"

@@ -211,7 +211,7 @@ func (s *Store) scan(ctx context.Context, node rueidis.Client, cursor uint64) (
 	return page.Cursor, found, nil
 }
 
-// relistSome adds those of the streams that are in no list to the lists, in three round trips.
+// relistSome adds the streams that are in no list to the lists, in three round trips.
 func (s *Store) relistSome(ctx context.Context, found []reprise.StreamKey) error {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
@@ -259,7 +259,7 @@ func (s *Store) relistSome(ctx context.Context, found []reprise.StreamKey) error
 	return s.delist(ctx, unused...)
 }
 
-// placesOf returns the numbers of those of the streams that exist.
+// placesOf returns the numbers of the streams that exist.
 func (s *Store) placesOf(ctx context.Context, found []reprise.StreamKey) (places []place, err error) {
 	fields := []string{"e", "n"}
 	commands := make([]rueidis.Completed, len(found))

@@ -71,7 +71,7 @@ func (s *Store) trim(ctx, asked context.Context, key reprise.StreamKey, spec *re
 	return errOtherServer
 }
 
-// tryTrim runs remove.lua. The history trusted counts as that of the server whose history is the other one; another
+// tryTrim runs remove.lua. The history trusted counts as the one of the server whose history is the other one; another
 // server may have taken its place.
 func (s *Store) tryTrim(ctx context.Context, key reprise.StreamKey, spec *reprise.RemoveSpec, trusted, server string) (
 	code string, err error,

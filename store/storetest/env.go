@@ -36,7 +36,7 @@ const (
 	fills
 )
 
-// env is the environment of a check. Its methods, and those of stream, end the check if the Store violates the
+// env is the environment of a check. Its methods, and stream's, end the check if the Store violates the
 // contract.
 type env struct {
 	ctx     context.Context

@@ -267,7 +267,7 @@ func watchMany(e *env) {
 			w.until(func() bool { return w.calls.Load() > round && e.tail(w.key) == streams[i].tail },
 				"another replica has appended to all streams")
 		}
-		// Goroutines of other tests come and go; those of watches stay.
+		// Goroutines of other tests come and go; watches' goroutines stay.
 		e.until(func() bool { return runtime.NumGoroutine()-before <= manyGoroutines },
 			fmt.Sprintf("more than %d further goroutines for %d watched streams", manyGoroutines, manyWatches))
 	}

@@ -69,7 +69,7 @@ type codec struct {
 	large, small *zstd.Encoder // small has the dictionary
 	decoder      *zstd.Decoder
 	contents     map[uint64]*s2.Dict // of the dictionaries by id
-	ids          []uint32            // of the dictionaries, that of new batches first
+	ids          []uint32            // of the dictionaries, the one of new batches first
 	scratch      sync.Pool           // of *[]byte
 }
 

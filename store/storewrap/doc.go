@@ -32,5 +32,5 @@
 // them around each other. Prefix and Retry document the two deviations, both of Sweep. They have every optional ability
 // and return errors.ErrUnsupported if the wrapped Store does not implement it. Closing a wrapper closes the
 // wrapped Store, which waits for concurrent calls. Errors of the wrapped Store are returned unchanged. The counts in
-// StreamInfo.Bytes and Sizes stay those of the Log, before compression.
+// StreamInfo.Bytes and Sizes stay the Log's, before compression.
 package storewrap

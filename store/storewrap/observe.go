@@ -18,8 +18,8 @@ type Call struct {
 	// Streams is the number of requests of an append, or of listed or swept streams. It is 1 for calls about one
 	// stream, and 0 for sizes.
 	Streams int
-	// Batches, Events and Bytes count what was read or appended. Appended batches include those of a new stream, and
-	// exclude those of rejected requests. Bytes is the size of the batches at this place among the wrappers.
+	// Batches, Events and Bytes count what was read or appended. Appended batches include a new stream's, and exclude
+	// batches of rejected requests. Bytes is the size of the batches at this place among the wrappers.
 	Batches, Events, Bytes int
 	// Errs are the returned errors: none, one, or one for each failed request of an append. They can be classified with
 	// errors.Is or package problem.

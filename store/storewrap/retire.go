@@ -17,7 +17,7 @@ func Check(ctx context.Context, store reprise.Store) error { return marker.Check
 // Retire removes a key from the marker of a store that Encrypt has wrapped, with other wrappers around it or not, so
 // that the store opens without the key. It reads all stored data. If any data is encrypted with the key, the error
 // wraps reprise.ErrConflict and names a stream. No Store may encrypt with the key any more: the error wraps
-// reprise.ErrInvalid if the key is the first of those of Encrypt. It is errors.ErrUnsupported if the store is not
+// reprise.ErrInvalid if the key is the first one of Encrypt. It is errors.ErrUnsupported if the store is not
 // encrypted.
 func Retire(ctx context.Context, store reprise.Store, id string) error {
 	for s := store; s != nil; {

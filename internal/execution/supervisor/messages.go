@@ -106,7 +106,7 @@ func Answered(c *command.Control, s *Stdin, err error) (*command.Taken, error) {
 	case err != nil || c.Stdin == nil:
 		return nil, err
 	case s == nil || s.Took < 0 || s.Took > len(c.Stdin.Data):
-		return nil, errors.New("the owner of the command answers with something that cannot be")
+		return nil, errors.New("the owner of the command returned an invalid response")
 	case s.Refused != nil:
 		return &s.Taken, *s.Refused
 	}

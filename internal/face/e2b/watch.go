@@ -98,7 +98,7 @@ func changes(e *reprise.Event, at string) []fileEvent {
 }
 
 // A watcher is a position in the events of a watch. It is kept as the labels of a stream without events, which expires
-// when nobody has asked for a while.
+// when no client has asked for a while.
 const (
 	watchersNamespace = "e2b.watchers:"
 	watcherLife       = 24 * time.Hour

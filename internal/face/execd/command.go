@@ -65,7 +65,7 @@ func (a API) execution(x *web.Exchange, q *commandRequest) (req execution.Reques
 	return req, nil
 }
 
-// isGroupOf reports whether a group is that of a user.
+// isGroupOf reports whether a group belongs to a user.
 func isGroupOf(uid, gid uint32) bool {
 	u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
 	return err == nil && u.Gid == strconv.FormatUint(uint64(gid), 10)
@@ -155,8 +155,9 @@ func (a API) start(x *web.Exchange, req execution.Request) (execution.Execution,
 	return e, nil
 }
 
-// startAndFollow starts an execution and answers with its events. id is the text of the init event, "" for that of the
-// execution. opened, if not nil, adds events behind it. All checks precede the start.
+// startAndFollow starts an execution and answers with its events. id is the text of the init event, "" for the
+// execution's.
+// opened, if not nil, adds events behind it. All checks precede the start.
 func (a API) startAndFollow(x *web.Exchange, req execution.Request, k kind, id string, opened func(*stream)) error {
 	if err := a.Reads.Enter(x); err != nil {
 		return err

@@ -107,7 +107,7 @@ type codeContext struct {
 	Language string `json:"language"`
 }
 
-// languages are the names of the languages of interpreters by those of execd.
+// languages are the names of the languages of interpreters by execd's names.
 var languages = map[string]string{
 	"python": "python", "python3": "python", "javascript": "javascript", "js": "javascript", "node": "javascript",
 	"bash": "bash", "shell": "bash",

@@ -21,7 +21,7 @@ type fileInfo struct {
 	Type     string    `json:"type"`
 	Size     int64     `json:"size"`
 	Modified time.Time `json:"modified_at"`
-	Created  time.Time `json:"created_at"` // that of the last change: the creation is not known
+	Created  time.Time `json:"created_at"` // the time of the last change: the creation is not known
 	Owner    string    `json:"owner"`
 	Group    string    `json:"group"`
 	Mode     int       `json:"mode"` // the octal digits, read as a decimal number

@@ -72,7 +72,7 @@ type stream struct {
 	kind kind
 	// sse: frames have the fields of server-sent events, with the eid as their id. Otherwise they are bare JSON.
 	sse bool
-	// after is the eid of the last event that the client has, eid that of the last event that was made.
+	// after is the eid of the last event that the client has, eid the one of the last event that was made.
 	after, eid     int64
 	stdout, stderr lines
 	thrown         *eventError // by the code

@@ -81,7 +81,7 @@ func (m *member) sessionOrAttempt() (*session, *attempt, error) {
 	case m.attempt != nil:
 		return nil, m.attempt, nil
 	case wait > 0:
-		return nil, nil, m.away(fmt.Sprintf("it is tried again in %v", wait.Round(time.Millisecond)))
+		return nil, nil, m.away(fmt.Sprintf("next attempt in %v", wait.Round(time.Millisecond)))
 	}
 	a := &attempt{done: make(chan struct{})}
 	if !m.l.run(func() { m.try(a) }) {
