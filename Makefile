@@ -39,7 +39,7 @@ lint: ## staticcheck with more analyzers; what is off, and why, is in staticchec
 	go -C scripts/tools build -o ../../bin/lint ./lint
 	bin/lint ./...
 	cd x && ../bin/lint ./...
-	go -C scripts/tools test ./lint # that it finds planted faults
+	go -C scripts/tools test ./... # that it finds planted faults, and that images are whole
 
 .PHONY: tidy
 tidy:
