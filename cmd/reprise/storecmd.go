@@ -102,7 +102,11 @@ func (c *storeStatsCmd) Run(ctx context.Context, asked *stops) error {
 		return c.print(&stats)
 	}, func() error {
 		return c.useLog(ctx, asked, func(ctx context.Context, store reprise.Store, log *reprise.Log) error {
-			stats, err := upkeep.Measure(ctx, log, store)
+			dir := ""
+			if c.Place.url == "" {
+				dir = c.dataDir()
+			}
+			stats, err := upkeep.Measure(ctx, log, store, dir)
 			if err == nil && c.Advise {
 				stats.Advice, err = upkeep.Advise(ctx, log, stats.Tenants, time.Now())
 			}
@@ -154,6 +158,9 @@ func (c *storeStatsCmd) print(s *upkeep.Stats) error {
 		t.row("events", fmt.Sprintf("%d messages, %v, on %d servers", n.Messages, bytesize.Size(n.Bytes), n.Replicas))
 		t.row("index", fmt.Sprintf("%d messages, %v", n.IndexMessages, bytesize.Size(n.IndexBytes)))
 		t.row("marks", fmt.Sprint(n.Marks))
+	}
+	if s.DiskFree != nil {
+		t.row("disk", size(int64(*s.DiskFree))+" are free")
 	}
 	if s.Advice != nil {
 		adviceRows(t, s.Advice)

@@ -25,7 +25,7 @@ type API struct {
 	Log *reprise.Log
 	// Store is the store of the Log with its wrappers.
 	Store reprise.Store
-	// Temp is the folder in which backups are made before they are sent. Default: that for temporary files.
+	// Temp is the data directory, in which backups are made before they are sent. Default: that for temporary files.
 	Temp string
 	// Heartbeat is the time between two blank lines of a check. Default: 15 s.
 	Heartbeat time.Duration
@@ -45,7 +45,7 @@ func (a API) stats(x *web.Exchange) error {
 	if err != nil {
 		return err
 	}
-	stats, err := Measure(x.R.Context(), a.Log, a.Store)
+	stats, err := Measure(x.R.Context(), a.Log, a.Store, a.Temp)
 	if err == nil && advise {
 		stats.Advice, err = Advise(x.R.Context(), a.Log, stats.Tenants, time.Now())
 	}

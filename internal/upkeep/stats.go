@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"reprise"
+	"reprise/internal/datadir"
 	"reprise/store/logstore"
 	"reprise/store/natsstore"
 	"reprise/store/pgstore"
@@ -19,6 +20,8 @@ type Stats struct {
 	Redis    *redisstore.Stats             `json:"redis,omitempty"`
 	Postgres *pgstore.Stats                `json:"postgres,omitempty"`
 	NATS     *natsstore.Stats              `json:"nats,omitempty"`
+	// DiskFree is the room on the disk of the data directory, in bytes, if the system says.
+	DiskFree *uint64 `json:"disk_free_bytes,omitempty"`
 	// Advice is there if it was asked for.
 	Advice *Advice `json:"advice,omitempty"`
 }
@@ -32,8 +35,9 @@ type TenantSize struct {
 	Overhead int64 `json:"overhead"`
 }
 
-// Measure returns the sizes that log counts in store.
-func Measure(ctx context.Context, log *reprise.Log, store reprise.Store) (Stats, error) {
+// Measure returns the sizes that log counts in store, and what is free on the disk of dir, the data directory, if it is
+// not "".
+func Measure(ctx context.Context, log *reprise.Log, store reprise.Store, dir string) (Stats, error) {
 	sizes, err := log.Sizes(ctx)
 	if err != nil {
 		return Stats{}, err
@@ -41,6 +45,9 @@ func Measure(ctx context.Context, log *reprise.Log, store reprise.Store) (Stats,
 	stats := Stats{Tenants: map[reprise.Tenant]TenantSize{}}
 	for tenant, size := range sizes {
 		stats.Tenants[tenant] = TenantSize(size)
+	}
+	if free, err := datadir.Free(dir); dir != "" && err == nil {
+		stats.DiskFree = &free
 	}
 	switch store := Innermost(store).(type) {
 	case *sqlitestore.Store:

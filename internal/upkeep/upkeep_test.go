@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"reprise"
+	"reprise/internal/datadir"
 	"reprise/internal/storeurl"
 	"reprise/internal/transfer"
 	"reprise/internal/upkeep"
@@ -221,10 +222,13 @@ func TestMeasureCountsEachTenant(t *testing.T) {
 	folder := t.TempDir()
 	store, log := open(t, "compress+sqlite:"+filepath.Join(folder, "a.db"), folder, reprise.NewKeyset())
 	add(t, create(t, log, "s"), "1", "2")
-	stats, err := upkeep.Measure(t.Context(), log, store)
+	stats, err := upkeep.Measure(t.Context(), log, store, folder)
 	check(t, err)
 	if size := stats.Tenants[reprise.DefaultTenant]; size.Streams != 1 || size.Events != 2 || size.Bytes == 0 {
 		t.Errorf("%+v", size)
+	}
+	if free, err := datadir.Free(folder); err == nil && (stats.DiskFree == nil || *stats.DiskFree>>30 != free>>30) {
+		t.Errorf("of the disk %v are free, %d in truth", stats.DiskFree, free)
 	}
 	if stats.SQLite == nil || stats.SQLite.FileBytes == 0 || stats.Redis != nil {
 		t.Errorf("%+v", stats)

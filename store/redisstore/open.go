@@ -68,7 +68,7 @@ func (s *Store) inspect(ctx context.Context) error {
 	if major, err := strconv.Atoi(strings.SplitN(info["redis_version"], ".", 2)[0]); err != nil || major < oldest {
 		return fmt.Errorf("%w: version %q, %d.0 or newer is needed", reprise.ErrInvalid, info["redis_version"], oldest)
 	}
-	s.cluster = isCluster(info)
+	s.cluster, s.valkey = isCluster(info), info["valkey_version"] != ""
 	if s.cluster && s.opts.Wait > 0 {
 		return fmt.Errorf("%w: wait is not for a cluster", reprise.ErrInvalid)
 	}

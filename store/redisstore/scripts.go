@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1"
 	_ "embed"
@@ -114,16 +115,22 @@ func (s *Store) send(ctx context.Context, sc *script, wait int, whole bool, call
 	if wait == 0 {
 		return s.client.DoMulti(ctx, commands...)
 	}
-	// For each connection, the server remembers what was last written when it answered, even to a read.
+	// For each connection, the server remembers what was last written when it answered, even to a read. Valkey remembers
+	// only what the connection has written, and a notification counts.
+	if s.valkey {
+		commands = append(commands, s.client.B().Arbitrary(s.publish).Args(s.keys.index("wait"), "").Build())
+	}
 	commands = append(commands,
 		s.client.B().Wait().Numreplicas(int64(wait)).Timeout(s.opts.Timeout.Milliseconds()/2+1).Build())
 	results := s.client.DoMulti(ctx, commands...)
-	last := len(calls)
-	n, err := results[last].AsInt64()
+	n, err := results[len(results)-1].AsInt64()
 	if err == nil && n < int64(wait) {
 		err = errFewReplicas
 	}
-	results = results[:last]
+	for _, r := range results[len(calls) : len(results)-1] {
+		err = cmp.Or(err, r.Error())
+	}
+	results = results[:len(calls)]
 	if err != nil {
 		for i := range results {
 			if results[i].Error() == nil {

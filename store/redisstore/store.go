@@ -75,6 +75,7 @@ type Store struct {
 	client  rueidis.Client
 	keys    keys
 	cluster bool
+	valkey  bool // WAIT counts only what the connection itself has written
 	// publish is the command that notifies watchers. me identifies the sender, so that it ignores its own
 	// notifications.
 	publish, me string

@@ -784,6 +784,8 @@ export interface StoreStats {
   redis?: Record<string, unknown>
   postgres?: Record<string, unknown>
   nats?: Record<string, unknown>
+  /** The room on the disk of the data directory, if the system says. */
+  disk_free_bytes?: number
   advice?: StoreAdvice
 }
 

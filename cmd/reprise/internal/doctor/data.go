@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"reprise/internal/datadir"
 )
 
 // existing is the deepest directory on the way to path that is there.
@@ -62,7 +64,7 @@ func checkSpace(path string) Finding {
 		none   = 64 << 20
 		advice = "Make room; while there is none, appends fail and commands wait with their output."
 	)
-	free, err := freeBytes(existing(path))
+	free, err := datadir.Free(existing(path))
 	if err != nil {
 		return warn(name, "", "not known: %v", err)
 	}

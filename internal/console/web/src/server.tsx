@@ -107,6 +107,7 @@ function Kept({ stats }: { stats: StoreStats }) {
         {stats.sqlite && <Figure name="file" value={bytes(stats.sqlite.file_bytes)} />}
         {stats.sqlite && <Figure name="write-ahead log" value={bytes(stats.sqlite.wal_bytes)} />}
         {stats.sqlite && <Figure name="free in both" value={bytes(stats.sqlite.free_bytes)} />}
+        {stats.disk_free_bytes !== undefined && <Figure name="free on the disk" value={bytes(stats.disk_free_bytes)} />}
       </Group>
     </div>
   )
