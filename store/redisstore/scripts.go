@@ -115,8 +115,8 @@ func (s *Store) send(ctx context.Context, sc *script, wait int, whole bool, call
 	if wait == 0 {
 		return s.client.DoMulti(ctx, commands...)
 	}
-	// For each connection, the server remembers what was last written when it answered, even to a read. Valkey remembers
-	// only what the connection has written, and a notification counts.
+	// For each connection, the server remembers what was last written when it answered, even to a read. Valkey
+	// remembers only what the connection has written, and a notification counts.
 	if s.valkey {
 		commands = append(commands, s.client.B().Arbitrary(s.publish).Args(s.keys.index("wait"), "").Build())
 	}
