@@ -127,18 +127,14 @@ type filesSearchCmd struct {
 
 // Run searches.
 func (c *filesSearchCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	switch {
-	case err != nil:
-		return err
-	case c.Name == "" && c.Text == "":
+	if c.Name == "" && c.Text == "" {
 		return usage("files search: --name PATTERN or --text TEXT is needed")
 	}
-	return showFiles(c.Limit, c.JSON, func(limit int, cursor string) (client.FileList, error) {
-		return server.SearchFiles(ctx, client.FileQuery{
-			Path: serverPath(c.Path), Name: c.Name, Text: c.Text, Limit: limit, Cursor: cursor,
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		return showFiles(c.Limit, c.JSON, func(limit int, cursor string) (client.FileList, error) {
+			return server.SearchFiles(ctx, client.FileQuery{
+				Path: serverPath(c.Path), Name: c.Name, Text: c.Text, Limit: limit, Cursor: cursor,
+			})
 		})
 	})
 }

@@ -33,21 +33,16 @@ func (c *logsCmd) Run(ctx context.Context, asked *stops) error {
 		}
 		return follow.Run(ctx, asked)
 	}
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return err
-	}
-	c.Stream = c.Stream || isStreamName(c.Name)
-	if !c.Stream {
-		shown, end := c.track(ctx, server, c.Name, c.printer(&channels{stdout: stdout, stderr: os.Stderr}))
-		defer end()
-		if err := c.print(ctx, server.Page, shown); !isStreamAlone(ctx, server, c.Name, err) {
-			return err
+	return c.with(ctx, asked, func(ctx context.Context, server *client.Client) error {
+		if !c.Stream && !isStreamName(c.Name) {
+			shown, end := c.track(ctx, server, c.Name, c.printer(&channels{stdout: stdout, stderr: os.Stderr}))
+			defer end()
+			if err := c.print(ctx, server.Page, shown); !isStreamAlone(ctx, server, c.Name, err) {
+				return err
+			}
 		}
-	}
-	return c.print(ctx, server.PageStream, c.printer(newLines(stdout, os.Stderr)))
+		return c.print(ctx, server.PageStream, c.printer(newLines(stdout, os.Stderr)))
+	})
 }
 
 // printer returns what prints events: text, or JSON if that is asked for.

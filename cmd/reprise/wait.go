@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,26 +29,19 @@ func (*waitCmd) Help() string {
 
 // Run waits for all.
 func (c *waitCmd) Run(ctx context.Context, asked *stops) error {
-	ctx, release := asked.context(ctx)
-	defer release()
-	server, err := c.client()
-	if err != nil {
-		return ours(err)
-	}
-	var first error
-	for _, id := range c.IDs {
-		x, err := c.wait(ctx, server, id)
-		if err != nil {
-			return ours(fmt.Errorf("%s: %w", id, err))
+	return ours(c.with(ctx, asked, func(ctx context.Context, server *client.Client) (first error) {
+		for _, id := range c.IDs {
+			x, err := c.wait(ctx, server, id)
+			if err != nil {
+				return fmt.Errorf("%s: %w", id, err)
+			}
+			if err := c.print(&x); err != nil {
+				return err
+			}
+			first = cmp.Or(first, outcome(endOf(&x)))
 		}
-		if err := c.print(&x); err != nil {
-			return err
-		}
-		if err := outcome(endOf(&x)); err != nil && first == nil {
-			first = err
-		}
-	}
-	return ours(first)
+		return first
+	}))
 }
 
 // print says how an execution has ended.

@@ -101,7 +101,8 @@ func Start(tb testing.TB, opts *reprise.Options, face func(*Server) web.Part) *S
 	w.OK(err)
 	roots, err := files.Open(map[string]string{"work": w.Dir}, nil)
 	w.OK(err)
-	watches, err := files.OpenWatches(w.Engine, roots, tb.TempDir(), &files.WatchOptions{Interval: 5 * time.Millisecond})
+	often := &files.WatchOptions{Interval: 5 * time.Millisecond}
+	watches, err := files.OpenWatches(w.Engine, roots, tb.TempDir(), often)
 	w.OK(err)
 	server := &api.Options{Metrics: api.NewMetrics(), Logger: slog.New(slog.DiscardHandler), Quotas: quota.New(nil)}
 	server.Reads = api.NewReads(w.Engine, server)
