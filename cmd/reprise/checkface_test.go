@@ -167,7 +167,7 @@ func TestCheckFaceFindsFaults(t *testing.T) {
 		face, name string
 		faulty
 	}{
-		{"execd", "first line", faulty{path: "/command", fault: without(`"line 120"`)}},
+		{"execd", "its lines", faulty{path: "/command", fault: without(`"line 120"`)}},
 		{"execd", "by bytes", faulty{path: "/logs", fault: without("line 120")}},
 		{"execd", "by eid", faulty{path: "/resume", fault: without(`"line 120"`)}},
 		{"execd", "by eid", faulty{path: "/resume", fault: without(`"error"`)}},
@@ -177,7 +177,7 @@ func TestCheckFaceFindsFaults(t *testing.T) {
 		{"execd", "not found", faulty{path: "/logs", status: always(200)}},
 		{"e2b", "its number", faulty{path: "/Start", fault: instead(`"exitCode":7`, `"exitCode":0`)}},
 		{"e2b", "cut", faulty{path: "/Connect", fault: without(`"stdout"`)}},
-		{"e2b", "has ended", faulty{path: "/Connect", fault: without(`"end"`)}},
+		{"e2b", "connects late", faulty{path: "/Connect", fault: without(`"end"`)}},
 		{"e2b", "input", faulty{path: "/List", fault: instead(`"pid"`, `"p"`)}},
 		{"e2b", "input", faulty{path: "/CloseStdin", status: always(500)}},
 		{"e2b", "signal", faulty{path: "/Connect", fault: instead(`"exitCode":-1`, `"exitCode":-0`)}},

@@ -66,7 +66,7 @@ func TestPersonLogsInAtProvider(t *testing.T) {
 	p := startBrowser(t).open(t, 1280, 800)
 
 	p.visit(s.url + "/?code=of-an-attacker&state=s#/streams")
-	p.text("Nobody has begun to log in")
+	p.text("No login was begun here")
 	if at := p.eval("location.href"); at != s.url+"/#/streams" {
 		t.Errorf("the address is still %v", at)
 	}

@@ -32,7 +32,7 @@ type Result struct {
 	Detail  string  `json:"detail,omitempty"` // of what is not passed
 }
 
-// String is a line that tells of the case.
+// String returns a line about the case.
 func (r Result) String() string {
 	switch r.Outcome {
 	case Passed:

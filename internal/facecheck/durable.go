@@ -204,7 +204,7 @@ func durablePoll(c *client) error {
 	})
 }
 
-// durableProducer appends numbers, each of which it sends twice, and the first of them again at the end.
+// durableProducer appends numbers, and sends each of them twice.
 func durableProducer(restart bool) func(*client) error {
 	return func(c *client) error {
 		return durableStream(c, func(path string) error {

@@ -14,9 +14,9 @@ import (
 
 // e2bCases are of the process service of E2B's daemon, in Connect-JSON.
 var e2bCases = []testCase{
-	{"a command is told from its number to its exit code", false, e2bCommand},
+	{"a command has its number, output and exit code", false, e2bCommand},
 	{"a reader that was cut reads on by bytes", false, e2bCut(false)},
-	{"who connects to a command that has ended is told how", false, e2bEnded},
+	{"a client that connects late gets the end", false, e2bEnded},
 	{"input reaches a command, and its end too", false, e2bInput},
 	{"a signal ends a command", false, e2bSignal},
 	{"what does not exist is not found", false, e2bUnknown},
@@ -233,7 +233,7 @@ func e2bSignal(c *client) error {
 		return err
 	}
 	if again.code == nil || *again.code == 0 {
-		return errors.New("the process that was killed has no exit code, or that of success")
+		return errors.New("the process that was killed has no exit code, or 0")
 	}
 	return nil
 }
@@ -246,7 +246,7 @@ func e2bUnknown(c *client) error {
 		return err
 	}
 	if again.error != "not_found" {
-		return fmt.Errorf("who connects to it is told %q, not \"not_found\"", again.error)
+		return fmt.Errorf("the stream of an unknown process ends with %q, not \"not_found\"", again.error)
 	}
 	a, err := e2bCall(c, "CloseStdin", process(pid), []int{404})
 	if err != nil {

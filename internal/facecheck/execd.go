@@ -12,7 +12,7 @@ import (
 
 // execdCases are of the HTTP API of OpenSandbox's daemon.
 var execdCases = []testCase{
-	{"a command is told from its first line to its exit code", false, execdCommand},
+	{"a command has its lines and its exit code", false, execdCommand},
 	{"a reader that was cut reads on by bytes", false, execdCut(execdByBytes, false)},
 	{"a reader that was cut resumes by eid", false, execdCut(execdByEID, false)},
 	{"a command in the background has the same log", false, execdBackground},

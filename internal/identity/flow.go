@@ -42,12 +42,12 @@ func (g *Gate) BeginFlow(provider string) (flow Flow, kept string, err error) {
 	return g.flow(provider, state), kept, err
 }
 
-// FinishFlow calls redeem with the flow that began with the text kept and came back with state. The errors are those of
-// Identify and of redeem, of which a GuessError counts as a guess of the sender.
+// FinishFlow calls redeem with the flow that began with the text kept and came back with state. It returns the errors
+// of Identify and of redeem. A GuessError counts as a guess of the sender.
 func (g *Gate) FinishFlow(r *http.Request, kept, state string, redeem func(Flow) (string, error)) (string, error) {
 	c, err := unseal(g.keys, flowLabel, kept, time.Now())
 	if err == nil && subtle.ConstantTimeCompare([]byte(c.ID), []byte(state)) != 1 {
-		err = &GuessError{Reason: "the state is that of another login"}
+		err = &GuessError{Reason: "the state belongs to another login"}
 	}
 	token := ""
 	if err == nil {

@@ -22,7 +22,7 @@ var identityMutants = []mutant{
 		pkg: "./internal/api", run: "TestFlowsOfAnybodyAreFew",
 	},
 	{
-		name: "each login that somebody begins asks the identity provider", rule: "R10.1",
+		name: "each login that begins asks the identity provider", rule: "R10.1",
 		file: "internal/oidc/verifier.go", old: "time.Since(at) < maxDocumentAge", new: "time.Since(at) < 0",
 		pkg: "./internal/api", run: "TestFlowsOfAnybodyAreFew",
 	},

@@ -283,7 +283,7 @@ func TestFirstBatchIsChecked(t *testing.T) {
 	}
 }
 
-// TestSegmentThatBecomesShortIsDamaged: a file that is cut while the store is open is told as damage.
+// TestSegmentThatBecomesShortIsDamaged: a file that is cut while the store is open is damage.
 func TestSegmentThatBecomesShortIsDamaged(t *testing.T) {
 	s, info := openWithStream(t, newSimDisk())
 	appendTo(t, s, &info, 1, make([]byte, 100))

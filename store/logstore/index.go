@@ -32,7 +32,7 @@ type blockHead struct {
 	at        int64
 }
 
-// noIndex is that of a segment behind whose end none was found.
+// noIndex is the index of a segment behind whose end none was found.
 var noIndex = &index{}
 
 const (

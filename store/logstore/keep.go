@@ -177,7 +177,7 @@ func (s *Store) settleTrimmed() (err error) {
 	}
 	s.mu.Unlock()
 	for _, id := range ids {
-		if e := s.settleOne(id); e != nil && !errors.Is(e, ErrDamaged) { // damage is told by who reads the stream
+		if e := s.settleOne(id); e != nil && !errors.Is(e, ErrDamaged) { // a reader of the stream reports damage
 			err = e
 		}
 	}

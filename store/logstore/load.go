@@ -75,7 +75,7 @@ func (l *loader) frame(frame []byte) (done, ok bool) {
 	return false, true
 }
 
-// place counts the runs of a stream. It returns false if they are not those of its window.
+// place counts the runs of a stream. It returns false if they do not fit its window.
 func (l *loader) place(id uint64, mark bool, earliest, tail uint64, runs iter.Seq[run]) bool {
 	oldest := tail + 1
 	for r := range runs {

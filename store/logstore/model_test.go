@@ -112,7 +112,7 @@ type step struct {
 	call  func(*Store) error
 }
 
-// names are those of the streams of a run.
+// names are the names of the streams of a run.
 var names = []string{"a", "b", "c", "d", "e"}
 
 // next is a random step from m on.

@@ -14,7 +14,7 @@ import (
 	"reprise"
 )
 
-// restingStore has so many ended streams that rest, of which every tenth stays open and has got an event since.
+// restingStore has so many ended streams that rest. Every tenth stays open, and has got an event since.
 func restingStore(t *testing.T, d *simDisk, n int) *Store {
 	t.Helper()
 	s, err := open(d, exploreOptions())
@@ -45,7 +45,7 @@ func TestEndedStreamsRest(t *testing.T) {
 	d := newSimDisk()
 	s := restingStore(t, d, 100)
 	if n := len(s.streams.awake); n != 10 {
-		t.Errorf("%d of 100 streams are awake, of which 90 have ended", n)
+		t.Errorf("%d of 100 streams are awake, 90 of them ended", n)
 	}
 	info := s.get(testKey("kept:0")).info()
 	appendTo(t, s, &info, 1, []byte("two"))
@@ -53,7 +53,7 @@ func TestEndedStreamsRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(s.streams.awake); n != 1 {
-		t.Errorf("%d streams are awake, of which one has changed", n)
+		t.Errorf("%d streams are awake, and one has changed", n)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func TestOpenStreamsAreFoundBesideEndedOnes(t *testing.T) {
 	}
 }
 
-// TestStreamsAtRestAreChanged: each change of a stream that rests is that of one that does not, also in a snapshot that
+// TestStreamsAtRestAreChanged: a stream that rests is changed like any other one, also in a snapshot that
 // is written meanwhile, and stays after the next start.
 func TestStreamsAtRestAreChanged(t *testing.T) {
 	d := newSimDisk()
@@ -320,7 +320,7 @@ func TestBedsAreGivenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bytes, used := kept(); bytes-used > 400 {
-		t.Errorf("%d bytes after the start, of which %d are used", bytes, used)
+		t.Errorf("%d bytes after the start, %d of them used", bytes, used)
 	}
 	for n := range 400 {
 		if n%4 != 0 {
@@ -331,6 +331,6 @@ func TestBedsAreGivenBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if bytes, used := kept(); bytes > 2*used+300 {
-		t.Errorf("%d bytes, of which %d are used by the fourth that is left", bytes, used)
+		t.Errorf("%d bytes, %d of them used by the fourth that is left", bytes, used)
 	}
 }

@@ -54,7 +54,7 @@ func (h *runHistory) step() {
 	}
 }
 
-// trim drops batches, and in half of the cases counts those of the oldest run.
+// trim drops batches, and in half of the cases counts the batches of the oldest run.
 func (h *runHistory) trim(earliest uint64) {
 	h.earliest = max(h.earliest, earliest)
 	h.runs.drop(h.earliest, h.tail+1, func(r run) { h.live[r.segment] -= int64(r.space) })

@@ -67,7 +67,7 @@ func (c *cutter) skim() (s skimmed) {
 	return s
 }
 
-// skimSize is how many of the bytes are those of the first stream.
+// skimSize returns how many of the bytes belong to the first stream.
 func skimSize(bytes []byte) int {
 	c := cutter{b: bytes}
 	c.skim()

@@ -161,8 +161,8 @@ func (s *state) add(st *stream) {
 	}
 }
 
-// counts reports whether a time in the queue, or in that of the marks, is still that of a stream. One that rests may
-// have another one, which take finds out.
+// counts reports whether a time in the queue, or in the one for marks, is still the time of a stream. One that rests
+// may have another one, which take finds out.
 func (s *state) counts(marks bool) func(due) bool {
 	return func(d due) bool {
 		st := s.streams.awake[d.id]

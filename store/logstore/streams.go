@@ -9,9 +9,9 @@ import (
 	"reprise"
 )
 
-// streams are the streams and marks of a store, by key and by id. What has ended or has not changed for a while rests:
-// of it only the bytes are kept that a snapshot has of it, which are a fifth of a stream and nothing that the garbage
-// collector has to follow. Reads decode them; whoever changes a stream wakes it first.
+// streams are the streams and marks of a store, by key and by id. A stream that has ended, or has not changed for a
+// while, rests: of it only the bytes are kept that a snapshot has of it, which are a fifth of a stream and nothing that
+// the garbage collector has to follow. Reads decode them; whoever changes a stream wakes it first.
 type streams struct {
 	hash    func(tenant, name []byte) uint64
 	ids     map[uint64]uint64            // by the hash of the key
@@ -85,7 +85,7 @@ func (m *streams) rests(id uint64) bool {
 	return ok
 }
 
-// bytes returns those of a stream that rests, and what lies behind them.
+// bytes returns the bytes of a stream that rests, and what lies behind them.
 func (m *streams) bytes(id uint64) []byte {
 	if at, ok := m.resting[id]; ok {
 		return m.beds[at.bed].bytes[at.at:]
@@ -190,7 +190,7 @@ func (m *streams) leave(id uint64) {
 	delete(m.resting, id)
 }
 
-// rest puts a stream to rest, of which a snapshot has these bytes.
+// rest puts a stream to rest. A snapshot has these bytes for it.
 func (m *streams) rest(id uint64, bytes []byte) {
 	delete(m.awake, id)
 	b := m.beds[m.newest]

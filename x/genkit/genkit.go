@@ -4,9 +4,9 @@
 //	manager, err := genkit.Open(ctx, log)
 //	mux.HandleFunc("POST /answer", genkitsdk.Handler(flow, genkitsdk.WithStreamManager(manager)))
 //
-// Unlike the managers of Genkit it loses no chunk of a slow reader, replays any number of them, and never says that a
-// stream is done of which a chunk is missing: because it could not be written, because the retention of the Log has
-// removed it, or because the process was killed.
+// Unlike the managers of Genkit it loses no chunk of a slow reader, and replays any number of them. A stream never is
+// done when a chunk is missing, because it could not be written, because the retention of the Log has removed it, or
+// because the process was killed.
 package genkit
 
 import (
@@ -43,8 +43,8 @@ var _ streaming.StreamManager = (*Manager)(nil)
 // much of them is kept, and how long after their end, is what the retention of log says.
 //
 // If the store of log belongs to this process alone, the streams that an earlier process has left open end as lost.
-// Streams in a shared store may belong to another replica: give log reprise.Options.MaxIdle, which removes those that
-// nobody writes to.
+// Streams in a shared store may belong to another replica: give log reprise.Options.MaxIdle, which removes those
+// that get no chunks.
 func Open(ctx context.Context, log *reprise.Log) (*Manager, error) {
 	m := &Manager{log}
 	if log.Shared() {
@@ -150,7 +150,7 @@ func (in *input) Write(ctx context.Context, chunk json.RawMessage) error {
 	return refuse(err)
 }
 
-// Done implements streaming.StreamInput. Its readers are told DATA_LOSS if a chunk could not be written.
+// Done implements streaming.StreamInput. Its readers get DATA_LOSS if a chunk could not be written.
 func (in *input) Done(ctx context.Context, output json.RawMessage) error {
 	return in.end(ctx, outcomeDone, reprise.Event{Format: reprise.FormatJSON, Data: output})
 }

@@ -177,7 +177,7 @@ func TestRefusals(t *testing.T) {
 	_, err := m.Open(t.Context(), "a")
 	wantStatus(t, "opened again", err, core.ALREADY_EXISTS)
 	_, err = m.Open(t.Context(), "\x00")
-	wantStatus(t, "a name that is none", err, core.INVALID_ARGUMENT)
+	wantStatus(t, "an invalid name", err, core.INVALID_ARGUMENT)
 	for _, id := range []string{"b", "\x00", "", strings.Repeat("x", 5000)} {
 		_, _, err = m.Subscribe(t.Context(), id)
 		wantStatus(t, "no such stream", err, core.NOT_FOUND)
@@ -211,7 +211,7 @@ func TestUnsubscribe(t *testing.T) {
 }
 
 // TestServerIsKilled: a program with Genkit's handler, a client that is cut, and then the program killed in the middle
-// of an answer. The client gets each chunk once, and is told that the answer was lost.
+// of an answer. The client gets each chunk once, and then an error.
 func TestServerIsKilled(t *testing.T) {
 	if dir := os.Getenv("GENKIT_TEST_DIR"); dir != "" {
 		serve(t, dir)

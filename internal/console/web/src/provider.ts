@@ -36,7 +36,7 @@ export async function leaveFor(provider: string): Promise<void> {
 export async function finish({ code, state, issuer, error }: Answer): Promise<void> {
   const kept = sessionStorage.getItem(key)
   sessionStorage.removeItem(key)
-  if (!kept) throw new Problem('foreign', 'Nobody has begun to log in', 'This tab has not asked an identity provider for anything.', 0, false)
+  if (!kept) throw new Problem('foreign', 'No login was begun here', 'This tab has not asked an identity provider for anything.', 0, false)
   const { flow, hash } = JSON.parse(kept) as { flow: string; hash: string }
   if (code === '') throw new Problem('refused', 'The identity provider has not logged you in', /^\w{1,40}$/.test(error) ? error : '', 0, false)
   theLogin.begin((await call<{ secret: string }>('POST', '/v1/login', { code, state, flow, issuer })).secret)
