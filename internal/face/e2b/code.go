@@ -2,7 +2,6 @@ package e2b
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -10,14 +9,14 @@ import (
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/execution/interpreter"
-	"reprise/internal/grants"
+	"reprise/internal/face/contexts"
 	"reprise/internal/identity"
 	"reprise/internal/web"
 	"reprise/internal/wire"
 )
 
-// labels mark the interpreters that are code contexts.
-var labels = map[string]string{"e2b": "context"}
+// label marks the interpreters that are code contexts.
+const label = "e2b"
 
 type codeContext struct {
 	ID       string `json:"id"`
@@ -39,30 +38,13 @@ func languageOf(name string) (string, error) {
 	return language, nil
 }
 
-// open starts an interpreter, of an id if it is not "".
-func (a API) open(x *web.Exchange, id, language, cwd string) (interpreter.Interpreter, error) {
-	of := session(x)
-	if err := x.MayMake(identity.ScopeRun, of, "session"); err != nil {
-		return interpreter.Interpreter{}, err
-	}
-	i, created, err := interpreter.Open(x.R.Context(), a.Host, x.Who.Holder(), interpreter.Request{
-		ID: id, Language: language, Cwd: a.absolute(cwd), Labels: labels, Session: of,
-	})
-	if err == nil && created {
-		x.Made("/v1/interpreters/" + i.ID)
-	}
-	return i, err
-}
+func (a API) contexts() contexts.Contexts { return contexts.Contexts{Host: a.Host, Label: label} }
 
-// find returns a code context of which the sender has a scope.
-func (a API) find(x *web.Exchange, scope identity.Scope, id string) (i interpreter.Interpreter, err error) {
-	if err = a.grants().MayUse(x, scope, id); err == nil {
-		i, err = interpreter.Show(x.R.Context(), a.Host, x.Who.Tenant, id)
+// request is one for an interpreter of the sandbox.
+func (a API) request(x *web.Exchange, id, language, cwd string) interpreter.Request {
+	return interpreter.Request{
+		ID: id, Language: language, Cwd: a.absolute(cwd), Labels: map[string]string{label: "context"}, Session: session(x),
 	}
-	if err == nil && (i.Status == execution.StatusEnded || i.Labels["e2b"] == "") {
-		err = &refusal{codeNotFound, "there is no such context"}
-	}
-	return i, err
 }
 
 func (a API) openContext(x *web.Exchange) error {
@@ -74,7 +56,7 @@ func (a API) openContext(x *web.Exchange) error {
 	if err != nil {
 		return err
 	}
-	i, err := a.open(x, "", language, q.Cwd)
+	i, err := a.contexts().Open(x, a.request(x, "", language, q.Cwd))
 	if err != nil {
 		return err
 	}
@@ -82,14 +64,13 @@ func (a API) openContext(x *web.Exchange) error {
 }
 
 func (a API) listContexts(x *web.Exchange) error {
-	all, err := interpreter.List(x.R.Context(), a.Host, x.Who.Tenant, grants.Sessions(x))
+	all, err := a.contexts().List(x)
 	if err != nil {
 		return err
 	}
 	list, of := []codeContext{}, session(x)
 	for n := range all {
-		i := &all[n]
-		if i.Labels["e2b"] != "" && i.Status != execution.StatusEnded && (of == "" || i.Session == of) {
+		if i := &all[n]; of == "" || i.Session == of {
 			list = append(list, codeContext{i.ID, i.Language, i.Cwd})
 		}
 	}
@@ -97,11 +78,7 @@ func (a API) listContexts(x *web.Exchange) error {
 }
 
 func (a API) closeContext(x *web.Exchange) error {
-	i, err := a.find(x, identity.ScopeControl, x.R.PathValue("id"))
-	if err == nil {
-		err = a.Host.Remove(x.R.Context(), x.Who.Tenant, i.ID)
-	}
-	if err != nil {
+	if err := a.contexts().Close(x, x.R.PathValue("id")); err != nil {
 		return err
 	}
 	return x.Done()
@@ -109,7 +86,7 @@ func (a API) closeContext(x *web.Exchange) error {
 
 // restartContext deletes all declarations of a context.
 func (a API) restartContext(x *web.Exchange) error {
-	i, err := a.find(x, identity.ScopeRun, x.R.PathValue("id"))
+	i, err := a.contexts().Find(x, identity.ScopeRun, x.R.PathValue("id"))
 	if err != nil {
 		return err
 	}
@@ -141,22 +118,6 @@ func (a API) runIn(x *web.Exchange, req execution.Request) (*reprise.Reader, err
 	return on.Reader(x.R.Context(), reprise.Earliest())
 }
 
-// defaultContext returns the context of a sandbox for code that names none. One that has ended is replaced.
-func (a API) defaultContext(x *web.Exchange, language string) (string, error) {
-	ctx, id := x.R.Context(), idPrefix+session(x)+"-"+language
-	i, err := interpreter.Show(ctx, a.Host, x.Who.Tenant, id)
-	if err == nil && i.Status == execution.StatusEnded {
-		err = a.Host.Remove(ctx, x.Who.Tenant, id)
-		if err == nil {
-			err = reprise.ErrNotFound
-		}
-	}
-	if errors.Is(err, reprise.ErrNotFound) {
-		_, err = a.open(x, id, language, "")
-	}
-	return id, err
-}
-
 // execute runs code in a context and answers with what it prints and shows, a line of JSON each.
 func (a API) execute(x *web.Exchange) error {
 	var q struct {
@@ -175,13 +136,14 @@ func (a API) execute(x *web.Exchange) error {
 	if id == "" {
 		language, err := languageOf(q.Language)
 		if err == nil {
-			id, err = a.defaultContext(x, language)
+			id = idPrefix + session(x) + "-" + language
+			err = a.contexts().Default(x, a.request(x, id, language, ""))
 		}
 		if err != nil {
 			return err
 		}
 	}
-	i, err := a.find(x, identity.ScopeRun, id)
+	i, err := a.contexts().Find(x, identity.ScopeRun, id)
 	if err == nil {
 		err = a.grants().MayUse(x, identity.ScopeRead, id)
 	}

@@ -9,7 +9,7 @@ import (
 	"reprise"
 	"reprise/internal/execution"
 	"reprise/internal/execution/interpreter"
-	"reprise/internal/grants"
+	"reprise/internal/face/contexts"
 	"reprise/internal/identity"
 	"reprise/internal/web"
 )
@@ -30,33 +30,20 @@ func (a API) openSession(x *web.Exchange) error {
 	if err := decode(x, &q); err != nil {
 		return err
 	}
-	i, err := a.open(x, interpreter.Request{Language: "bash", Cwd: a.directory(q.Cwd, nil), Labels: sessionLabels})
+	i, err := a.contexts().Open(x, interpreter.Request{
+		Language: "bash", Cwd: a.directory(q.Cwd, nil), Labels: sessionLabels,
+	})
 	if err != nil {
 		return err
 	}
 	return x.Answer(http.StatusOK, map[string]string{"session_id": i.ID})
 }
 
-// open starts an interpreter.
-func (a API) open(x *web.Exchange, q interpreter.Request) (interpreter.Interpreter, error) {
-	if err := x.MayMake(identity.ScopeRun, q.Session, "session"); err != nil {
-		return interpreter.Interpreter{}, err
-	}
-	i, created, err := interpreter.Open(x.R.Context(), a.Host, x.Who.Holder(), q)
-	if err == nil && created {
-		x.Made("/v1/interpreters/" + i.ID)
-	}
-	return i, err
-}
+func (a API) contexts() contexts.Contexts { return contexts.Contexts{Host: a.Host, Label: labelKind} }
 
-// find returns an interpreter of which the sender has a scope.
-func (a API) find(x *web.Exchange, scope identity.Scope, id string) (i interpreter.Interpreter, err error) {
-	if err = a.grants().MayUse(x, scope, id); err == nil {
-		i, err = interpreter.Show(x.R.Context(), a.Host, x.Who.Tenant, id)
-	}
-	if err == nil && i.Status == execution.StatusEnded {
-		err = &refusal{http.StatusNotFound, codeNoContext, "the context has ended: " + string(i.Outcome)}
-	}
+// find returns a session or a code context, if the sender has a scope for it.
+func (a API) find(x *web.Exchange, scope identity.Scope, id string) (interpreter.Interpreter, error) {
+	i, err := a.contexts().Find(x, scope, id)
 	return i, noContext(err)
 }
 
@@ -136,20 +123,21 @@ func (a API) openContext(x *web.Exchange) error {
 	if err != nil {
 		return err
 	}
-	i, err := a.open(x, interpreter.Request{Language: language, Cwd: a.directory(q.Cwd, nil), Labels: codeLabels})
+	i, err := a.contexts().Open(x, interpreter.Request{
+		Language: language, Cwd: a.directory(q.Cwd, nil), Labels: codeLabels,
+	})
 	if err != nil {
 		return err
 	}
 	return x.Answer(http.StatusOK, codeContext{i.ID, cmp.Or(q.Language, i.Language)})
 }
 
-// contexts returns the code contexts of a language, "" for all, that the sender may see.
-func (a API) contexts(x *web.Exchange, language string) ([]codeContext, error) {
-	all, err := interpreter.List(x.R.Context(), a.Host, x.Who.Tenant, grants.Sessions(x))
+// codeContexts returns the code contexts of a language, "" for all, that the sender may see.
+func (a API) codeContexts(x *web.Exchange, language string) ([]codeContext, error) {
+	all, err := a.contexts().List(x)
 	list := []codeContext{}
 	for n := range all {
-		i := &all[n]
-		if i.Labels[labelKind] == "code" && i.Status != execution.StatusEnded &&
+		if i := &all[n]; i.Labels[labelKind] == "code" &&
 			(language == "" || i.Language == languages[strings.ToLower(language)]) {
 			list = append(list, codeContext{i.ID, i.Language})
 		}
@@ -158,7 +146,7 @@ func (a API) contexts(x *web.Exchange, language string) ([]codeContext, error) {
 }
 
 func (a API) listContexts(x *web.Exchange) error {
-	list, err := a.contexts(x, x.R.URL.Query().Get("language"))
+	list, err := a.codeContexts(x, x.R.URL.Query().Get("language"))
 	if err != nil {
 		return err
 	}
@@ -175,12 +163,8 @@ func (a API) showContext(x *web.Exchange) error {
 
 // closeContext ends a session or a code context.
 func (a API) closeContext(x *web.Exchange) error {
-	i, err := a.find(x, identity.ScopeControl, x.R.PathValue("id"))
-	if err == nil {
-		err = a.Host.Remove(x.R.Context(), x.Who.Tenant, i.ID)
-	}
-	if err != nil {
-		return err
+	if err := a.contexts().Close(x, x.R.PathValue("id")); err != nil {
+		return noContext(err)
 	}
 	return empty(x)
 }
@@ -191,15 +175,13 @@ func (a API) closeContexts(x *web.Exchange) error {
 	if language == "" {
 		return missing("language")
 	}
-	list, err := a.contexts(x, language)
+	list, err := a.codeContexts(x, language)
 	if err != nil {
 		return err
 	}
 	for _, c := range list {
-		if _, err := a.find(x, identity.ScopeControl, c.ID); err != nil {
-			continue // it has ended, or is not the sender's to end
-		}
-		if err := a.Host.Remove(x.R.Context(), x.Who.Tenant, c.ID); err != nil && !errors.Is(err, reprise.ErrNotFound) {
+		err := a.contexts().Close(x, c.ID)
+		if err != nil && !errors.Is(err, reprise.ErrNotFound) && !errors.Is(err, identity.ErrForbidden) {
 			return err
 		}
 	}
@@ -224,7 +206,8 @@ func (a API) runCode(x *web.Exchange) error {
 	if id == "" {
 		language, err := languageOf(q.Context.Language)
 		if err == nil {
-			id, err = a.defaultContext(x, language)
+			id = "execd-" + language
+			err = a.contexts().Default(x, interpreter.Request{ID: id, Language: language, Labels: codeLabels})
 		}
 		if err != nil {
 			return err
@@ -252,20 +235,4 @@ func (a API) runText(x *web.Exchange, code string) error {
 		return err
 	}
 	return a.startAndFollow(x, req, ofCommand, "", nil)
-}
-
-// defaultContext returns the context of a language for code that names none. One that has ended is replaced.
-func (a API) defaultContext(x *web.Exchange, language string) (string, error) {
-	ctx, id := x.R.Context(), "execd-"+language
-	i, err := interpreter.Show(ctx, a.Host, x.Who.Tenant, id)
-	if err == nil && i.Status == execution.StatusEnded {
-		err = a.Host.Remove(ctx, x.Who.Tenant, id)
-		if err == nil {
-			err = reprise.ErrNotFound
-		}
-	}
-	if errors.Is(err, reprise.ErrNotFound) {
-		_, err = a.open(x, interpreter.Request{ID: id, Language: language, Labels: codeLabels})
-	}
-	return id, err
 }
