@@ -43,7 +43,8 @@ func (a API) contexts() contexts.Contexts { return contexts.Contexts{Host: a.Hos
 // request is one for an interpreter of the sandbox.
 func (a API) request(x *web.Exchange, id, language, cwd string) interpreter.Request {
 	return interpreter.Request{
-		ID: id, Language: language, Cwd: a.absolute(cwd), Labels: map[string]string{label: "context"}, Session: session(x),
+		ID: id, Language: language, Cwd: a.absolute(cwd), Session: session(x),
+		Labels: map[string]string{label: "context"},
 	}
 }
 
