@@ -59,7 +59,7 @@ set -euo pipefail
 servers=()
 finish() {
   status=$?
-  for server in "${servers[@]}"; do kill "$server" 2>/dev/null || true; done
+  for shell in "${servers[@]}"; do pkill -P "$shell" || kill "$shell" 2>/dev/null || true; done # its child is the server
   wait
   exit $status
 }

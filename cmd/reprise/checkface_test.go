@@ -36,7 +36,7 @@ func serveFaces(t *testing.T) (address, token string, restart func(context.Conte
 		}
 		if err == nil {
 			d, err = startDaemon(os.Environ(), dir, filepath.Join(dir, "stderr"), "--data", dir, "--listen", address,
-				"--face", "execd", "--face", "e2b", "--face", "durable")
+				"--stop-executions", "--face", "execd", "--face", "e2b", "--face", "durable")
 		}
 		return err
 	}
